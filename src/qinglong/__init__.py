@@ -1,0 +1,3 @@
+"""QingLong: a scheduler for jobs that must not run twice."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,89 @@
+"""Every bound and every default of the product (I10). ``docs/limits.md`` is generated from here.
+
+Names say the unit: ``_ms`` milliseconds, ``_bytes`` bytes, otherwise a count.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+SECOND: Final = 1_000
+MINUTE: Final = 60 * SECOND
+HOUR: Final = 60 * MINUTE
+DAY: Final = 24 * HOUR
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+
+# Input
+VALUE_BYTES: Final = 128 * KIB
+"""Longest single value (a command, an environment value, a note); execve allows 128 KiB a string."""
+JOB_FILE_BYTES: Final = 4 * MIB
+"""Largest job file."""
+NAME_CHARS: Final = 128
+"""Longest name of a project, task, trigger, group or label."""
+TASKS_PER_SET: Final = 10_000
+"""Tasks in one file set."""
+TRIGGERS_PER_TASK: Final = 64
+LABELS_PER_TASK: Final = 64
+ENV_PER_TASK: Final = 1_000
+ERRORS_SHOWN: Final = 100
+"""Errors of a job file that are reported at once."""
+DURATION_MS: Final = 3_660 * DAY
+"""Longest duration a job file may name (ten years)."""
+REQUEST_BYTES: Final = 1 * MIB
+"""Largest HTTP request body."""
+REASON_BYTES: Final = 2 * KIB
+
+# Leases and sessions
+LEASE_MS: Final = 60 * SECOND
+RENEW_MS: Final = 15 * SECOND
+SESSION_MS: Final = 60 * SECOND
+OFFER_CANDIDATES: Final = 16
+"""Queue rows read for one sync (2 x 8)."""
+CLAIMS_PER_SYNC: Final = 8
+REPORTS_PER_SYNC: Final = 256
+REPORT_BYTES: Final = 64 * KIB
+
+# Cadence
+PAGE_CAP: Final = 64
+"""Hard cap of a recover or retry page."""
+GAP_MS: Final = LEASE_MS
+"""After a gap no ``claimed`` Attempt is judged for this long (design section 8)."""
+
+# Schedules
+CRON_SEARCH_YEARS: Final = 100
+"""A schedule without a fire within this many years never fires and is refused."""
+MISSED_ALL: Final = 1_000
+"""Largest N of ``missed: {all: N}``."""
+LATE_MS: Final = 60 * SECOND
+"""An occurrence late by at most this much that is its trigger's newest is on time, not missed."""
+OVERLAP_QUEUE: Final = 1_000
+"""Largest N of ``overlap: {queue: N}``; also how many Runs may wait at one concurrency group."""
+EVERY_MIN_MS: Final = 1 * SECOND
+"""Shortest interval of an ``every`` trigger."""
+
+# Retry
+MAX_ATTEMPTS: Final = 100
+BACKOFF_FLOOR_MS: Final = 1 * SECOND
+BACKOFF_MAX_MS: Final = 24 * HOUR
+RETURNS_MAX: Final = 8
+"""Returned or never-started deliveries of one Run before it becomes an Incident ``undeliverable``."""
+REQUEUE_PER_CYCLE: Final = 64
+
+# Late evidence
+LATE_EVIDENCE_PER_ATTEMPT: Final = 16
+
+# Execution
+STOP_GRACE_MS: Final = 10 * SECOND
+GRACE_MAX_MS: Final = HOUR
+LOG_CAP_BYTES: Final = 64 * MIB
+LOG_CAP_EDGE_BYTES: Final = 4 * MIB
+LOG_READ_BYTES: Final = 256 * KIB
+"""Most bytes of a log that one read returns."""
+DISK_RESERVE_BYTES: Final = 32 * MIB
+"""With less free space in the data folder new Runs pause; running ones keep their results."""
+
+# Lists
+LIST_PAGE: Final = 50
+LIST_CAP: Final = 500
+EVENTS_PAGE: Final = 1_000
