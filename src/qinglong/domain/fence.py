@@ -1,0 +1,66 @@
+"""The fence: whether a worker's report still has authority over an Attempt (I4, design section 6)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from qinglong.domain.change import Aggregate, Refusal
+from qinglong.domain.records import Lease
+
+
+class Fence(msgspec.Struct, frozen=True, gc=False):
+    """What a report claims about itself. The Session is not part of it: it fences pulling only."""
+
+    worker: str
+    run_id: str
+    step: str
+    attempt: int
+    offer_id: str
+    generation: int
+    version: int
+    token_digest: str
+
+
+def check(found: Aggregate | None, fence: Fence) -> Lease | Refusal:
+    """The live Lease that the report is covered by, or why it is not.
+
+    Refusal codes: ``run_unknown``, ``superseded`` (a newer Attempt exists), ``not_leased``, ``fenced`` (worker,
+    offer, generation or version differ), ``token``.
+    """
+    if found is None:
+        return Refusal("run_unknown", "no such run")
+    if found.attempt.number != fence.attempt or found.attempt.step != fence.step:
+        return Refusal("superseded", f"attempt {found.attempt.number} is the newest", late=True)
+    lease = found.lease
+    if lease is None:
+        return Refusal("not_leased", _ended(found), late=True)
+    same = lease.worker == fence.worker and lease.offer_id == fence.offer_id
+    if not same or lease.generation != fence.generation:
+        return Refusal("fenced", "the lease belongs to another delivery", late=True)
+    if not lease.floor <= fence.version <= lease.version:
+        return Refusal(
+            "fenced", f"version {fence.version} is outside {lease.floor}..{lease.version}", late=True
+        )
+    if lease.token_digest != fence.token_digest:
+        return Refusal("token", "the token does not match", late=True)
+    return lease
+
+
+def _ended(found: Aggregate) -> str:
+    how = found.attempt.lease_end or "never granted"
+    return f"attempt {found.attempt.number} is {found.attempt.status}; its lease ended: {how}"
+
+
+def same_delivery(found: Aggregate | None, fence: Fence) -> bool:
+    """Whether the report speaks of the delivery that the Attempt had last, live or ended: a replay may be."""
+    if found is None:
+        return False
+    attempt = found.attempt
+    return (
+        attempt.number == fence.attempt
+        and attempt.step == fence.step
+        and attempt.worker == fence.worker
+        and attempt.offer_id == fence.offer_id
+        and attempt.lease_generation == fence.generation
+        and attempt.token_digest == fence.token_digest
+    )
