@@ -12,16 +12,25 @@ from typing import Any
 import msgspec
 
 from qinglong.domain import states
+from qinglong.domain.definitions import TaskSpec
 from qinglong.domain.gates import places, shift
 from qinglong.domain.records import (
     Attempt,
     AttemptRef,
     Event,
+    Evidence,
     Gate,
     LateEvidence,
     Lease,
+    Limit,
+    Occurrence,
+    Removed,
+    RevisionRow,
     Run,
+    RunKey,
     Session,
+    Task,
+    Trigger,
 )
 from qinglong.errors import Damaged
 
@@ -49,6 +58,9 @@ class Refusal(msgspec.Struct, frozen=True, gc=False):
     late: bool = False
 
 
+Record = LateEvidence | Evidence | Occurrence | Trigger | RunKey | Task | RevisionRow | Limit | Removed
+
+
 def event(run: Run, now_ms: int, kind: str, **data: Any) -> tuple[Run, Event]:
     """The Run at its next version and the Event that carries that number (I1); ``None`` values are left out."""
     version = run.version + 1
@@ -65,7 +77,6 @@ class Draft:
         aggregates: dict[str, Aggregate],
         gates: dict[str, Gate],
         session: Session | None = None,
-        fence: int = 0,
     ) -> None:
         self.now_ms = now_ms
         """The ledger's clock, read after the locks were held (I11)."""
@@ -74,12 +85,21 @@ class Draft:
         self.gates = dict(gates)
         self.session_before = session
         self.session = session
-        self.fence = fence
-        """The newest number of the ledger-wide fence counter."""
+        self.fence = 0
+        """The newest number of the ledger-wide fence counter, if it was loaded."""
+        self.fence_moved = False
+        self.evidence: dict[str, tuple[Evidence, ...]] = {}
+        """Recorded answers by Run, oldest first."""
+        self.triggers: dict[str, Trigger] = {}
+        self.tasks: dict[str, tuple[Task, TaskSpec]] = {}
+        """Task heads by id, each with the spec of its newest revision."""
+        self.run_key: tuple[str, str] | None = None
+        """(digest, run id) of the idempotency key that was asked for."""
         self.attempts: dict[AttemptRef, Attempt] = {}
         self.ended: dict[AttemptRef, Lease] = {}
         self.events: list[Event] = []
-        self.late: list[LateEvidence] = []
+        self.puts: list[Record] = []
+        """Records stored as they are, beside the aggregates."""
         self.freed: set[str] = set()
         """Gates at which a place became free in this transaction."""
 
@@ -90,6 +110,7 @@ class Draft:
     def next_fence(self) -> int:
         """A number greater than any handed out before, for ``QL_FENCE``."""
         self.fence += 1
+        self.fence_moved = True
         return self.fence
 
     def apply(self, change: Change) -> None:

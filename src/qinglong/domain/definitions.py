@@ -7,6 +7,7 @@ UTC milliseconds. Source: design sections 3, 7, 10 and 11; the file form is ``wi
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
@@ -165,6 +166,12 @@ def decode(raw: bytes | str) -> TaskSpec:
     return _DECODER.decode(raw)
 
 
+@lru_cache(maxsize=256)
+def decode_cached(raw: bytes) -> TaskSpec:
+    """:func:`decode` for hot paths; specs are immutable values."""
+    return decode(raw)
+
+
 _DECODER = msgspec.json.Decoder(TaskSpec)
 
 __all__ = [
@@ -183,6 +190,7 @@ __all__ = [
     "TaskSpec",
     "TriggerSpec",
     "decode",
+    "decode_cached",
     "digest",
     "encode",
 ]

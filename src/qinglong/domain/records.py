@@ -258,3 +258,35 @@ class Gate(msgspec.Struct, frozen=True, gc=False):
     def room(self) -> int:
         """Free places; negative when an explicit override went over the limit."""
         return self.capacity - len(self.occupants)
+
+
+class RevisionRow(msgspec.Struct, frozen=True, gc=False):
+    """One immutable revision of a task."""
+
+    task_id: str
+    revision: int
+    digest: str
+    spec: bytes
+    created_ms: int
+
+
+class RunKey(msgspec.Struct, frozen=True, gc=False):
+    """An idempotency key, the digest of what was asked with it, and the Run that it admitted."""
+
+    project: str
+    key: str
+    digest: str
+    run_id: str
+
+
+class Limit(msgspec.Struct, frozen=True, gc=False):
+    """The capacity of a concurrency group's gate."""
+
+    key: str
+    capacity: int
+
+
+class Removed(msgspec.Struct, frozen=True, gc=False):
+    """A trigger that its task no longer has."""
+
+    trigger_id: str

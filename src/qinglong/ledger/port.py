@@ -1,0 +1,183 @@
+"""The port to the database that is the one authority (design section 5).
+
+``transact`` locks what ``keys`` name, reads the clock, lets a pure ``decide`` work on a
+:class:`~qinglong.domain.change.Draft`, applies the draft and commits: once, or not at all. Everything else
+here is reading. SQLite implements it today; whatever implements it must pass ``tests/contract``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from qinglong.domain.change import Draft
+from qinglong.domain.records import (
+    Attempt,
+    Event,
+    Evidence,
+    Lease,
+    Occurrence,
+    Run,
+    Session,
+    Task,
+    Trigger,
+)
+
+T = TypeVar("T")
+
+
+class Keys(msgspec.Struct, frozen=True):
+    """What a transaction locks and loads, in the lock order of design section 5."""
+
+    worker: str = ""
+    """Load this worker's Session."""
+    runs: tuple[str, ...] = ()
+    """Load these Runs with their newest Attempts and Leases; unknown ids are simply absent."""
+    frees: bool = False
+    """These Runs may leave their gates: load the gates and the Runs that could be promoted."""
+    gates: tuple[str, ...] = ()
+    """Load these gates, whether or not a Run here stands at them."""
+    members: bool = False
+    """Also load the Runs that stand at ``gates`` (for ``overlap: replace``)."""
+    evidence: bool = False
+    """Load the newest recorded evidence of these Runs' Attempts."""
+    triggers: tuple[str, ...] = ()
+    """Load these triggers with their tasks and pinned specs."""
+    tasks: tuple[str, ...] = ()
+    """Load these task heads by id, with their specs."""
+    run_key: tuple[str, str] | None = None
+    """(project, idempotency key): load the Run that it admitted, if any."""
+    project: str = ""
+    """Load every task head and trigger of this project, for publishing."""
+    fences: bool = False
+    """Fence numbers will be drawn."""
+
+
+class Due(msgspec.Struct, frozen=True):
+    """Which steps of a cycle have work, and when the next moment comes; one read."""
+
+    recover: bool
+    retry: bool
+    trigger: bool
+    next_ms: int | None
+
+
+class Page(msgspec.Struct, frozen=True):
+    """Candidate ids of one step, and whether there are more."""
+
+    ids: tuple[str, ...]
+    more: bool
+
+
+class RunFilter(msgspec.Struct, frozen=True):
+    """Which Runs a list shows, newest first."""
+
+    project: str = "default"
+    task: str = ""
+    state: str = ""
+    """A Run state, or ``open`` for every state that is not final."""
+    since_ms: int | None = None
+    unreachable: bool = False
+    before: str = ""
+    """Cursor: only Runs with a smaller id."""
+    limit: int = 50
+
+
+class RunView(msgspec.Struct, frozen=True):
+    """One Run with everything that explains it."""
+
+    run: Run
+    attempts: tuple[Attempt, ...]
+    lease: Lease | None
+    events: tuple[Event, ...]
+    evidence: tuple[Evidence, ...]
+    late: int
+    """How many refused reports are kept."""
+    waits_for: tuple[str, ...] = ()
+    """Runs that occupy the gate at which this one is held."""
+
+
+class TaskView(msgspec.Struct, frozen=True):
+    """A task head with what a list of tasks shows."""
+
+    task: Task
+    spec: bytes
+    triggers: tuple[Trigger, ...]
+    last: Run | None
+    skipped: int
+    """Skipped occurrences on record."""
+
+
+class Ledger(Protocol):
+    """Changes. Raises ``Unavailable`` (nothing happened), ``Unknown`` (it may have), ``Damaged``."""
+
+    async def transact(self, keys: Keys, decide: Callable[[Draft], T]) -> T:
+        """One transaction; ``decide`` is synchronous and pure, and may be called again after a lost race."""
+        ...
+
+    async def due(self) -> Due:
+        """The cycle's one cheap question."""
+        ...
+
+    async def recover_page(self, limit: int) -> Page:
+        """Runs whose newest Attempt recovery has to judge: new evidence first, then by due time."""
+        ...
+
+    async def retry_page(self, limit: int) -> Page:
+        """Runs that are lost, due for retry, past a deadline, or held at a gate that has room."""
+        ...
+
+    async def trigger_page(self, limit: int) -> Page:
+        """Triggers with a due occurrence, oldest first."""
+        ...
+
+    async def offer_page(self, limit: int) -> Page:
+        """Queued Runs that may be offered now, by priority, then oldest first."""
+        ...
+
+    async def leases_of(self, worker: str) -> tuple[Lease, ...]:
+        """Every live Lease of a worker name, whichever session wrote it."""
+        ...
+
+    def on_commit(self, listener: Callable[[Hints], None]) -> None:
+        """Call ``listener`` on the loop after each commit that made work; a hint, never an authority."""
+        ...
+
+
+class Hints(msgspec.Struct, frozen=True):
+    """What a commit made: work to offer, a moment to wake at, or a wish for a worker."""
+
+    queued: bool = False
+    due_ms: int | None = None
+    stops: tuple[str, ...] = ()
+    """Workers that have a stop directive waiting."""
+    changed: tuple[str, ...] = ()
+    """Runs that have new Events."""
+
+
+class Queries(Protocol):
+    """Reading for people; never used to decide anything."""
+
+    async def runs(self, where: RunFilter) -> tuple[Run, ...]: ...
+
+    async def run(self, run_id: str) -> RunView | None: ...
+
+    async def find_run(self, text: str) -> tuple[str, ...]:
+        """Full ids that a person's short form may mean: an id, its start, its end, or a task's newest Run."""
+        ...
+
+    async def events(self, run_id: str, after: int) -> tuple[Event, ...]: ...
+
+    async def tasks(self, project: str) -> tuple[TaskView, ...]: ...
+
+    async def task(self, project: str, name: str) -> TaskView | None: ...
+
+    async def occurrences(self, trigger_id: str, limit: int) -> tuple[Occurrence, ...]: ...
+
+    async def sessions(self) -> tuple[Session, ...]: ...
+
+    async def counts(self) -> dict[str, float]:
+        """Gauges for metrics: Runs by open state, skipped occurrences, ages of the oldest, in one read."""
+        ...

@@ -1,0 +1,6 @@
+-- Purpose: every Session, for people
+-- Locks: none. Index: primary key. Fence: none: the one writer holds the database.
+SELECT
+  worker, session_id, generation, version, state, seq, expires_ms, journal_id, journal_revision,
+  max_runs, host, capabilities
+FROM sessions ORDER BY worker
