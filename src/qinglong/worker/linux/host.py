@@ -1,0 +1,192 @@
+"""The Linux host: the worker's port to processes, made of keepers, ``/proc``, pidfds and control groups.
+
+One object serves one worker process. Attempts live below one folder (``folder.py``); everything else is in the
+kernel, so that another object, in a later process, sees the same. Source: design section 7.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from qinglong.limits import MIB
+from qinglong.worker.host import AttemptKey, Identity, Launch, Presence, Receipt, SealedLog, StartFailed
+from qinglong.worker.linux import (
+    cgroup,
+    environment,
+    folder,
+    handle,
+    joblog,
+    launching,
+    procfs,
+    stopping,
+    tree,
+)
+from qinglong.worker.linux.handle import KeeperHandle
+from qinglong.worker.linux.launching import Descriptors, Prepared
+
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+_PID_NS: Final = "/proc/self/ns/pid"
+_INLINE_SEAL_BYTES: Final = MIB
+"""Logs up to this length are sealed without a thread."""
+
+
+class LinuxHost:
+    """See ``worker.host.Host``.
+
+    ``root``: where Attempts' folders are made, created if missing. ``log_cap_bytes``: most of a log that is kept.
+    ``use_cgroup``: make a control group for each Attempt where possible. ``proc``: the mount to look at.
+    """
+
+    def __init__(
+        self, root: Path, log_cap_bytes: int, use_cgroup: bool = True, *, proc: str = procfs.PROC
+    ) -> None:
+        root.mkdir(parents=True, exist_ok=True)
+        self._root = root.absolute()
+        self._cap = log_cap_bytes
+        self._proc = proc
+        self._groups = cgroup.parent() if use_cgroup else ""
+        self._boot = (_BOOT_ID.read_text("ascii").strip(), os.readlink(_PID_NS))  # noqa: PTH115
+        self._unreaped: set[int] = set()
+        launching.stop_ignoring()
+
+    def boot(self) -> tuple[str, str]:
+        """(boot id, pid namespace); neither can change while this process lives."""
+        return self._boot
+
+    def launch(self, launch: Launch) -> KeeperHandle:
+        """Start a keeper that waits for its go byte. Raises :class:`StartFailed`; nothing is left behind then."""
+        self._reap_abandoned()
+        prepared = launching.prepare(launch)
+        try:
+            pid, pipe = self._spawn(launch.key, prepared)
+        except (OSError, StartFailed) as error:
+            folder.forget(self._root, launch.key, log=True)
+            if isinstance(error, StartFailed):
+                raise
+            raise StartFailed(f"the Attempt's files cannot be made: {error}") from None
+        self._unreaped.add(pid)
+        try:
+            return self._hold(launch.key, prepared, pid, pipe)
+        except OSError as error:
+            # The pipe is closed, so the keeper ends and the command never ran.
+            folder.forget(self._root, launch.key, log=True)
+            raise StartFailed(f"the keeper cannot be held: {error}") from None
+
+    def _spawn(self, key: AttemptKey, prepared: Prepared) -> tuple[int, int]:
+        """Files, go pipe, keeper; (pid, our end of the pipe)."""
+        place = folder.run_folder(self._root, key)
+        # Searchable for the account that runs the command: the keeper opens its pid file by relative name.
+        with contextlib.suppress(FileExistsError):
+            place.mkdir(0o711)
+        with contextlib.ExitStack() as stack:
+            descriptors = self._files(key, prepared.account.uid, stack)
+            read, write = os.pipe()
+            stack.callback(os.close, read)
+            try:
+                mark, pid_file = folder.mark(key), folder.pid_path(self._root, key).name
+                pid = launching.spawn(prepared, place, mark, pid_file, descriptors._replace(go=read))
+            except BaseException:
+                os.close(write)
+                raise
+        return pid, write
+
+    def _files(self, key: AttemptKey, uid: int, stack: contextlib.ExitStack) -> Descriptors:
+        """Fresh files. Only the log and the pid file are the account's: it cannot write a receipt."""
+        receipt = folder.receipt_path(self._root, key)
+        folder.allocate(receipt, os.geteuid())
+        folder.allocate(folder.pid_path(self._root, key), uid)
+        log = folder.log_path(self._root, key)
+        joblog.hole_path(log).unlink(missing_ok=True)
+        log_fd = folder.create(log, uid, 0o640, os.O_APPEND)
+        stack.callback(os.close, log_fd)
+        # Allocated without waiting for the disk; only the keeper's own line is written through.
+        receipt_fd = os.open(receipt, os.O_WRONLY | os.O_DSYNC | os.O_CLOEXEC)
+        stack.callback(os.close, receipt_fd)
+        return Descriptors(-1, receipt_fd, log_fd)
+
+    def _hold(self, key: AttemptKey, prepared: Prepared, pid: int, pipe: int) -> KeeperHandle:
+        """Identify a keeper that was just started. It is our unreaped child, so its number is safe."""
+        with contextlib.ExitStack() as stack:
+            stack.callback(os.close, pipe)
+            pidfd = os.pidfd_open(pid)
+            stack.callback(os.close, pidfd)
+            stat = procfs.read_stat(pid)
+            if stat is None:
+                raise ProcessLookupError(f"no process {pid}")
+            group = cgroup.make(self._groups, _group_name(key), pid) if self._groups else ""
+            identity = Identity(*self._boot, pid, stat.start_ticks, group, prepared.account.uid)
+            stack.pop_all()
+        return KeeperHandle(key, identity, pidfd, pipe=pipe, digests=prepared.digests, reap=self._reap)
+
+    def _reap(self, pid: int) -> None:
+        if pid not in self._unreaped:
+            return
+        with contextlib.suppress(ChildProcessError):
+            if os.waitpid(pid, os.WNOHANG)[0] == 0:
+                return
+        self._unreaped.discard(pid)
+
+    def _reap_abandoned(self) -> None:
+        """Keepers whose end nobody awaited."""
+        for pid in tuple(self._unreaped):
+            self._reap(pid)
+
+    def reattach(self, key: AttemptKey, identity: Identity) -> KeeperHandle | None:
+        """A handle on a keeper that an earlier worker process started; ``None`` if that keeper has ended."""
+        return handle.reattach(key, identity, self._boot)
+
+    def receipt(self, key: AttemptKey) -> Receipt | None:
+        """The receipt; a torn or foreign file counts as none."""
+        return folder.read_receipt(folder.receipt_path(self._root, key), folder.mark(key))
+
+    def presence(self, key: AttemptKey, identity: Identity) -> Presence:
+        """Look for the whole tree (``tree.py``)."""
+        return tree.presence(self._target(key, identity), self._boot)
+
+    def _target(self, key: AttemptKey, identity: Identity) -> tree.Target:
+        command = folder.read_command(folder.pid_path(self._root, key))
+        if identity.cgroup and os.path.basename(identity.cgroup) != _group_name(key):  # noqa: PTH119
+            # Not a group of ours, whatever the record says: nothing is read from it, or killed in it.
+            identity = msgspec.structs.replace(identity, cgroup="")
+        return tree.Target(identity, environment.marks(key), command, self._proc)
+
+    def signal(self, key: AttemptKey, identity: Identity, name: str) -> int:
+        """Send the signal to the process group; raises ``ValueError`` if there is no signal of that name."""
+        number = stopping.number(name)
+        if (identity.boot_id, identity.pid_ns) != self._boot:
+            return 0
+        return stopping.signal_group(self._target(key, identity), number)
+
+    async def kill(self, key: AttemptKey, identity: Identity) -> Presence:
+        """SIGKILL the tree, keeper last; what was found at the end. Bounded to 10 s."""
+        return await stopping.kill(
+            lambda: self._target(key, identity),
+            lambda: self.presence(key, identity),
+        )
+
+    def trim_log(self, key: AttemptKey) -> int:
+        """Apply the cap to a growing log; its length so far in bytes."""
+        return joblog.trim(folder.log_path(self._root, key), self._cap)
+
+    async def seal_log(self, key: AttemptKey) -> SealedLog:
+        """Apply the cap for good and digest what is kept; large logs in a thread."""
+        log = folder.log_path(self._root, key)
+        if joblog.length(log) <= _INLINE_SEAL_BYTES:
+            return joblog.seal(log, self._cap)
+        return await asyncio.to_thread(joblog.seal, log, self._cap)
+
+    def discard(self, key: AttemptKey) -> None:
+        """Remove receipt, pid file and control group; the log stays."""
+        folder.forget(self._root, key, log=False)
+        if self._groups:
+            cgroup.remove(f"{self._groups}/{_group_name(key)}")
+
+
+def _group_name(key: AttemptKey) -> str:
+    return folder.mark(key).replace(" ", ".")

@@ -1,0 +1,113 @@
+"""Sending signals to a tree, and killing it. Every pid is verified before it is signalled.
+
+A signal goes through a pidfd that was opened *before* the start ticks were compared (pidfd_open(2)), so it can
+never reach a stranger that was given the number meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import os
+import signal
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from qinglong.worker.host import Presence
+from qinglong.worker.linux import cgroup, procfs
+from qinglong.worker.linux.procfs import Stat
+from qinglong.worker.linux.tree import Target, look
+
+KEEPER_CATCHES: Final = frozenset(
+    getattr(signal, f"SIG{name}") for name in ["HUP", "INT", "QUIT", "ALRM", "TERM", "USR1", "USR2", "PIPE"]
+)
+"""What ``keeper.sh`` traps: these may go to its whole group."""
+KILL_S: Final = 10.0
+"""Bound of :func:`kill`."""
+_KEEPER_S: Final = 2.0
+"""How long a keeper whose command was killed may take to write its receipt before it is killed too."""
+_PAUSES_S: Final = (0.002, 0.005, 0.01, 0.02)
+"""Pauses between rounds; the last one repeats."""
+
+
+def number(name: str) -> int:
+    """The signal of that name; raises ``ValueError``."""
+    try:
+        return signal.Signals[name].value
+    except KeyError:
+        raise ValueError(f"no signal is called {name!r}") from None
+
+
+def send(stat: Stat, signum: int, proc: str = procfs.PROC) -> bool:
+    """Signal exactly this process; False if it has ended, or may not be signalled."""
+    if stat.pid == os.getpid():
+        return False
+    try:
+        fd = os.pidfd_open(stat.pid)
+    except OSError:
+        return False
+    try:
+        now = procfs.read_stat(stat.pid, proc)
+        if now is None or now.start_ticks != stat.start_ticks:
+            return False
+        signal.pidfd_send_signal(fd, signum)
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return True
+
+
+def signal_group(target: Target, signum: int) -> int:
+    """Signal the command's process group, its session and the command itself; how many it may have reached.
+
+    At once to the whole group while the keeper lives and survives it, so that no fork slips through; one by one
+    otherwise. The keeper is not counted.
+    """
+    found = look(target)
+    group = target.identity.pid
+    chosen = [
+        stat for stat in found.members if group in (stat.pgrp, stat.session) or _is_command(stat, target)
+    ]
+    if found.keeper is None or signum not in KEEPER_CATCHES:
+        return _send_all(chosen, signum)
+    inside = [stat for stat in chosen if stat.pgrp == group]
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signum)
+    return len(inside) + _send_all((stat for stat in chosen if stat.pgrp != group), signum)
+
+
+def _is_command(stat: Stat, target: Target) -> bool:
+    return target.command == (stat.pid, stat.start_ticks)
+
+
+def _send_all(stats: Iterable[Stat], signum: int) -> int:
+    return sum(send(stat, signum) for stat in stats)
+
+
+async def kill(target: Callable[[], Target], presence: Callable[[], Presence]) -> Presence:
+    """SIGKILL all but the keeper, round after round, then also the keeper; until presence is not alive.
+
+    The keeper comes last so that it writes its receipt. Bounded to ``KILL_S``; what cannot be killed (another
+    user's, stuck in the kernel) is in the answer. Both arguments are asked anew in each round.
+    """
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    pauses = itertools.chain(_PAUSES_S, itertools.repeat(_PAUSES_S[-1]))
+    now = presence()
+    while now.state == "alive" and loop.time() - start < KILL_S:
+        _round(target(), keeper_too=loop.time() - start > _KEEPER_S)
+        await asyncio.sleep(next(pauses))
+        now = presence()
+    return now
+
+
+def _round(target: Target, *, keeper_too: bool) -> None:
+    found = look(target)
+    _send_all(found.members, signal.SIGKILL)
+    if found.keeper is not None:
+        # One that still waits for its go byte ends by this; any other takes no notice.
+        send(found.keeper, signal.SIGKILL if keeper_too else signal.SIGTERM)
+    if keeper_too and target.identity.cgroup:
+        cgroup.kill(target.identity.cgroup)
