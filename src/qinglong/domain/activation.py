@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from qinglong.domain.change import Aggregate, Change, Refusal, event
 from qinglong.domain.fence import Fence, check
-from qinglong.domain.leases import touched
+from qinglong.domain.leases import lengthened, touched
 
 
 def starting(found: Aggregate | None, fence: Fence, now_ms: int, lease_ms: int) -> Change | Refusal:
@@ -43,14 +43,17 @@ def starting(found: Aggregate | None, fence: Fence, now_ms: int, lease_ms: int) 
 def running(
     found: Aggregate | None, fence: Fence, now_ms: int, lease_ms: int, facts: dict[str, Any]
 ) -> Change | Refusal:
-    """The command runs: identity and digests go into the Event. Refusal codes: the fence's, ``not_starting``."""
+    """The command runs: identity and digests go into the Event. Refusal codes: the fence's, ``not_starting``.
+
+    The floor stays: a short job's completion rides in the same sync, sent before this was answered.
+    """
     lease = check(found, fence)
     if isinstance(lease, Refusal):
         return lease
     assert found is not None
     if found.attempt.status != "starting":
         return Refusal("not_starting", f"the attempt is {found.attempt.status}")
-    lease = touched(lease, now_ms, lease_ms)
+    lease = lengthened(lease, now_ms, lease_ms)
     attempt = replace(found.attempt, status="running", running_ms=now_ms, lease_version=lease.version)
     run = replace(found.run, state="running", unreachable_ms=None)
     run, told = event(run, now_ms, "running", attempt=attempt.number, **facts)

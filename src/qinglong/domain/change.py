@@ -93,6 +93,8 @@ class Draft:
         self.triggers: dict[str, Trigger] = {}
         self.tasks: dict[str, tuple[Task, TaskSpec]] = {}
         """Task heads by id, each with the spec of its newest revision."""
+        self.occurred: set[tuple[str, str]] = set()
+        """Which of the asked (trigger id, occurrence key) were answered before (I6)."""
         self.run_key: tuple[str, str] | None = None
         """(digest, run id) of the idempotency key that was asked for."""
         self.attempts: dict[AttemptRef, Attempt] = {}

@@ -64,3 +64,24 @@ def same_delivery(found: Aggregate | None, fence: Fence) -> bool:
         and attempt.lease_generation == fence.generation
         and attempt.token_digest == fence.token_digest
     )
+
+
+def replayed(kind: str, found: Aggregate | None, fence: Fence, session_id: str) -> bool:
+    """Whether a refused report only repeats what was accepted before; repeating is harmless."""
+    if found is None:
+        return False
+    attempt, lease = found.attempt, found.lease
+    if kind == "returned":
+        return attempt.lease_generation == fence.generation and attempt.lease_end in _RETURNED
+    if not same_delivery(found, fence):
+        return False
+    if kind == "starting":
+        return lease is not None and attempt.status in {"starting", "running"}
+    if kind == "running":
+        return attempt.running_ms is not None and attempt.lease_end in {"", "completed"}
+    if kind == "completed":
+        return attempt.lease_end in {"completed", "start_failed"}
+    return kind == "adopt" and lease is not None and lease.session_id == session_id
+
+
+_RETURNED = frozenset({"declined", "shutdown", "capacity_changed"})

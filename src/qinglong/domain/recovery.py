@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from qinglong.domain.change import Aggregate, Change, Refusal, event
 from qinglong.domain.leases import ended, pristine
-from qinglong.domain.records import Evidence
+from qinglong.domain.records import Evidence, Session
 from qinglong.domain.returning import redelivered
 from qinglong.domain.states import ATTEMPT_FINAL
 from qinglong.limits import MINUTE, SECOND
@@ -121,6 +121,20 @@ def _pause(found: Aggregate, now_ms: int) -> int:
     since = found.run.unreachable_ms
     silent = 0 if since is None else now_ms - since
     return min(max(silent, SECOND), 5 * MINUTE)
+
+
+def believable(found: Aggregate, session: Session | None, evidence: Evidence) -> Evidence:
+    """What a holder says counts only from the journal that holds the Lease, at no older revision."""
+    lease = found.lease
+    same = (
+        lease is not None
+        and session is not None
+        and session.journal_id == lease.journal_id
+        and session.journal_revision >= lease.journal_revision
+    )
+    if same:
+        return evidence
+    return replace(evidence, answer="unknown", proof="", detail="another journal, or an older copy of it")
 
 
 def record(found: Aggregate, evidence: Evidence, now_ms: int) -> Change | Refusal:

@@ -51,6 +51,8 @@ class Keys(msgspec.Struct, frozen=True):
     """(project, idempotency key): load the Run that it admitted, if any."""
     project: str = ""
     """Load every task head and trigger of this project, for publishing."""
+    occurrences: tuple[tuple[str, str], ...] = ()
+    """(trigger id, occurrence key): tell which of these were answered before."""
     fences: bool = False
     """Fence numbers will be drawn."""
 
@@ -135,6 +137,14 @@ class Ledger(Protocol):
 
     async def offer_page(self, limit: int) -> Page:
         """Queued Runs that may be offered now, by priority, then oldest first."""
+        ...
+
+    async def unstarted_of_removed(self) -> Page:
+        """Open Runs of tasks that were removed: those that have not started are cancelled."""
+        ...
+
+    async def specs(self, wanted: tuple[tuple[str, int], ...]) -> dict[tuple[str, int], bytes]:
+        """Canonical JSON of pinned revisions, by (task id, revision)."""
         ...
 
     async def leases_of(self, worker: str) -> tuple[Lease, ...]:

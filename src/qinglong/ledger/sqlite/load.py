@@ -46,7 +46,7 @@ def load(db: apsw.Connection, keys: Keys, now_ms: int) -> Draft:
         draft.gates[key] = _gate(db, key)
         for run_id in _of_interest(draft.gates[key], key in members, wanted.get(key, 0)):
             _add(db, aggregates, run_id)
-    if keys.frees:
+    if keys.frees or members:
         _second_gates(db, draft, aggregates)
     draft.aggregates = dict(aggregates)
     if keys.evidence:
@@ -55,6 +55,9 @@ def load(db: apsw.Connection, keys: Keys, now_ms: int) -> Draft:
         draft.run_key = statements.row(db, "run_key/get", keys.run_key)
     if keys.project:
         _definitions(db, draft, keys.project)
+    for trigger_id, key in keys.occurrences:
+        if statements.row(db, "occurrence/exists", (trigger_id, key)) is not None:
+            draft.occurred.add((trigger_id, key))
     if keys.fences:
         counter = statements.row(db, "counter/get")
         draft.fence = 0 if counter is None else counter[0]

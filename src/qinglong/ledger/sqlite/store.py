@@ -15,6 +15,7 @@ from qinglong.ledger.port import Due, Hints, Keys, Page
 from qinglong.ledger.sqlite import rows, statements
 from qinglong.ledger.sqlite.apply import apply
 from qinglong.ledger.sqlite.load import load
+from qinglong.limits import PAGE_CAP
 from qinglong.sqlite import Writer
 
 T = TypeVar("T")
@@ -101,6 +102,19 @@ class SqliteLedger:
     async def offer_page(self, limit: int) -> Page:
         """See the port."""
         return await self._page("queue/candidates", limit, self._clock.wall_ms())
+
+    async def unstarted_of_removed(self) -> Page:
+        """See the port."""
+        return await self._page("run/open_of_removed", PAGE_CAP)
+
+    async def specs(self, wanted: tuple[tuple[str, int], ...]) -> dict[tuple[str, int], bytes]:
+        """See the port."""
+
+        def read(db: apsw.Connection) -> dict[tuple[str, int], bytes]:
+            found = {pair: statements.row(db, "task/get_revision", pair) for pair in wanted}
+            return {pair: row[0] for pair, row in found.items() if row is not None}
+
+        return await self._read(read)
 
     async def leases_of(self, worker: str) -> tuple[Lease, ...]:
         """See the port."""

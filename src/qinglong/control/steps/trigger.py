@@ -1,0 +1,87 @@
+"""Step 3, trigger: admit due occurrences (design section 11), and those of this boot."""
+
+from __future__ import annotations
+
+from qinglong.control.deps import Deps
+from qinglong.domain.admission import promote
+from qinglong.domain.change import Draft
+from qinglong.domain.occurring import advance, occur
+from qinglong.domain.publishing import trigger_spec
+from qinglong.domain.records import Trigger
+from qinglong.errors import Conflict, Unavailable, Unknown
+from qinglong.ledger.port import Keys
+
+
+class TriggerStep:
+    """A page of due triggers in one transaction; one by one if that fails, so that a bad one stops only itself."""
+
+    def __init__(self, deps: Deps, limit: int) -> None:
+        self._deps = deps
+        self._limit = limit
+        self.settled = 0
+        """Triggers settled so far."""
+
+    async def step(self) -> bool:
+        """Settle a page of due triggers; whether a follow-up is asked for."""
+        page = await self._deps.ledger.trigger_page(self._limit)
+        if not page.ids:
+            return False
+        try:
+            return await self._settle(page.ids) or page.more
+        except (Unavailable, Unknown):
+            raise
+        except Exception:
+            if len(page.ids) == 1:
+                raise
+        return await self._one_by_one(page.ids) or page.more
+
+    async def _one_by_one(self, ids: tuple[str, ...]) -> bool:
+        failure: Exception | None = None
+        more = False
+        for trigger_id in ids:
+            try:
+                more |= await self._settle((trigger_id,))
+            except Conflict:
+                continue
+            except Exception as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+        return more
+
+    async def _settle(self, ids: tuple[str, ...]) -> bool:
+        def decide(draft: Draft) -> bool:
+            more = False
+            for trigger_id in ids:
+                trigger = draft.triggers.get(trigger_id)
+                if trigger is None or trigger.next_ms is None or trigger.next_ms > draft.now_ms:
+                    continue
+                more |= advance(draft, trigger, self._deps.ids.new)
+            promote(draft)
+            return more
+
+        more = await self._deps.ledger.transact(Keys(triggers=ids), decide)
+        self.settled += len(ids)
+        return more
+
+    async def boot(self, triggers: tuple[Trigger, ...], boot_id: str) -> int:
+        """Admit each boot trigger that has not fired in this boot of the machine; how many did."""
+        fired = 0
+        for trigger in triggers:
+            if trigger_spec(trigger).kind == "boot":
+                fired += await self._booted(trigger.trigger_id, boot_id)
+        return fired
+
+    async def _booted(self, trigger_id: str, boot_id: str) -> bool:
+        keys = Keys(triggers=(trigger_id,), occurrences=((trigger_id, boot_id),))
+
+        def decide(draft: Draft) -> bool:
+            trigger = draft.triggers.get(trigger_id)
+            if trigger is None or (trigger_id, boot_id) in draft.occurred:
+                return False
+            task, spec = draft.tasks[trigger.task_id]
+            occur(draft, trigger, task, spec, boot_id, draft.now_ms, self._deps.ids.new)
+            promote(draft)
+            return True
+
+        return await self._deps.ledger.transact(keys, decide)
