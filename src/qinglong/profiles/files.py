@@ -1,0 +1,65 @@
+"""The job files that a running server follows: an edit is applied, a broken one keeps the last good version."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from qinglong.domain.definitions import FileSet
+from qinglong.errors import Invalid
+from qinglong.wire.jobfile import Problem, load_files
+
+log = logging.getLogger("qinglong.files")
+SOURCE = "files"
+"""One data folder has one file set: what ``ql up`` was given is what runs."""
+
+_Mark = tuple[tuple[int, int, int] | None, ...]
+
+
+class JobFiles:
+    """Reads the files again when one has changed. Compares stat(2) marks; needs no inotify."""
+
+    def __init__(self, paths: tuple[Path, ...], zone: str) -> None:
+        self._paths = paths
+        self._zone = zone
+        self._seen: _Mark = ()
+        self.problems: tuple[Problem, ...] = ()
+        """Of the newest edit, while it is broken."""
+
+    def load(self) -> FileSet:
+        """The file set as it is now. Raises ``Invalid`` with every problem in ``problems``."""
+        self._seen = self._marks()
+        files, problems = load_files([str(path) for path in self._paths], machine_zone=self._zone)
+        self.problems = tuple(problems)
+        if files is None:
+            first = self.problems[0]
+            raise Invalid(
+                "job_file_invalid",
+                f"{first.message} ({len(self.problems)} problem(s))",
+                place=f"{first.path}:{first.line}",
+                remedy=first.remedy,
+            )
+        return files
+
+    def edited(self) -> bool:
+        """Whether a file changed since it was last read."""
+        return self._marks() != self._seen
+
+    def _marks(self) -> _Mark:
+        return tuple(_mark(path) for path in self._paths)
+
+
+def _mark(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - one call, three facts
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def tell(problems: tuple[Problem, ...], say: Callable[[str], None]) -> None:
+    """Every problem with its place and remedy."""
+    for problem in problems:
+        say(f"{problem.path}:{problem.line}: {problem.field}: {problem.message} — {problem.remedy}")
