@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import platform
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,8 +33,10 @@ class JobFiles:
         """The file set as it is now. Raises ``Invalid`` with every problem in ``problems``."""
         self._seen = self._marks()
         files, problems = load_files([str(path) for path in self._paths], machine_zone=self._zone)
+        if files is not None:
+            problems = unplaceable(files, str(self._paths[0]))
         self.problems = tuple(problems)
-        if files is None:
+        if files is None or problems:
             first = self.problems[0]
             raise Invalid(
                 "job_file_invalid",
@@ -49,6 +52,32 @@ class JobFiles:
 
     def _marks(self) -> _Mark:
         return tuple(_mark(path) for path in self._paths)
+
+
+def unplaceable(files: FileSet, path: str) -> list[Problem]:
+    """Tasks that ask for another machine than this one: with one worker they would never run."""
+    here = capabilities()
+    return [
+        Problem(
+            path=path,
+            line=0,
+            column=0,
+            field=f"tasks.{task.name}.placement.required.{name}",
+            code="placement_unsatisfied",
+            message=f"this machine has {name}: {here.get(name, 'nothing of that name')}",
+            remedy="remove the requirement, or run the task on a worker that satisfies it",
+        )
+        for task in files.tasks
+        for name, accepted in task.placement.required.items()
+        if here.get(name) not in accepted
+    ]
+
+
+def capabilities() -> dict[str, str]:
+    """What this machine offers to ``placement``: os, arch (Debian's names), host."""
+    names = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "armhf", "i686": "i386"}
+    machine = platform.machine()
+    return {"os": "linux", "arch": names.get(machine, machine), "host": platform.node()}
 
 
 def _mark(path: Path) -> tuple[int, int, int] | None:

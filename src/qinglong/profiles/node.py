@@ -23,7 +23,7 @@ from qinglong.ledger.sqlite.settings import setting
 from qinglong.ledger.sqlite.store import SqliteLedger
 from qinglong.limits import LOG_CAP_BYTES, LOG_CAP_EDGE_BYTES
 from qinglong.profiles import disk
-from qinglong.profiles.files import SOURCE
+from qinglong.profiles.files import SOURCE, capabilities
 from qinglong.profiles.local import LocalLink, LocalLogs
 from qinglong.profiles.machine import machine_zone
 from qinglong.sqlite import Reader, Writer, connect
@@ -35,6 +35,10 @@ from qinglong.worker.linux import LinuxHost
 log = logging.getLogger("qinglong")
 _WATCH_S = 2.0
 """How often job files and the disk are looked at: two system calls."""
+
+
+_RESUME_S = 10.0
+"""How long the first cycle waits for the worker's answers about Attempts from before."""
 
 
 class Profile(msgspec.Struct, frozen=True):
@@ -107,7 +111,12 @@ class Node:
             self.journal,
             self._clock,
             ids,
-            Settings(max_runs=self._slots, host=platform.node(), idle_wait_ms=3_600_000),
+            Settings(
+                max_runs=self._slots,
+                host=platform.node(),
+                idle_wait_ms=3_600_000,
+                capabilities=capabilities(),
+            ),
         )
 
     async def start(self, files: FileSet | None) -> tuple[int, Published | None]:
@@ -118,6 +127,7 @@ class Node:
         self.look_at_disk()
         resumed = await self.agent.start()
         self._go(self.agent.run(), "agent")
+        await self.agent.resumed(_RESUME_S)
         published = None if files is None else await self.publish(files)
         self._go(self.control.cadence.run(), "cadence")
         return resumed, published

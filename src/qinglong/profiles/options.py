@@ -1,4 +1,4 @@
-"""What ``ql up`` was asked to do."""
+"""What ``ql up`` was asked for, checked and resolved: the command line makes it, a profile is built from it."""
 
 from __future__ import annotations
 
@@ -8,16 +8,26 @@ import msgspec
 
 
 class UpOptions(msgspec.Struct, frozen=True):
-    """One process, SQLite: profiles ``edge`` and ``standalone``."""
+    """One server on one machine, with its job files."""
 
     files: tuple[Path, ...]
+    """The job files, at least one; they exist."""
     data: Path
-    profile: str = "standalone"
-    slots: int | None = None
-    """Runs at once; ``None``: the profile's own number."""
-    drain_ms: int = 10_000
-    """How long an orderly stop waits for running jobs before it leaves them to their keepers."""
-    host: str = "127.0.0.1"
-    port: int = 5800
-    json_logs: bool = False
-    color: bool = False
+    """The data folder, absolute; it is made when it is missing."""
+    profile: str
+    """``edge`` or ``standalone``."""
+    slots: int | None
+    """Runs at once on this machine; ``None``: the profile's default."""
+    drain_ms: int
+    """How long a shutdown waits for running jobs; 0: they go on under their keepers."""
+    host: str
+    """Address the API listens on."""
+    port: int
+    """Its port; 0: any free one."""
+    json_logs: bool
+    """Log one JSON object a line instead of text."""
+    color: bool
+    """Log in colours."""
+
+
+__all__ = ["UpOptions"]

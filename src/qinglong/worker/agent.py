@@ -59,8 +59,11 @@ class Agent:
         self._wants: list[Want] = []
         self._executions: dict[AttemptKey, Execution] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._unanswered = 0
+        self._all_answered = asyncio.Event()
         self._pulling = True
         self._stopping = False
+        self._cut_off = False
         self.observer: Observer | None = None
         self.starts = 0
         """Attempts begun by this process."""
@@ -69,6 +72,12 @@ class Agent:
     def running(self) -> int:
         """Attempts in hand."""
         return len(self._executions)
+
+    @property
+    def longest_grace_ms(self) -> int:
+        """How long the slowest Attempt in hand may take to end after it was asked to."""
+        graces = (execution.entry.spec.stop.grace_ms for execution in self._executions.values())
+        return max(graces, default=0)
 
     async def start(self) -> int:
         """Register and reattach; how many Attempts go on from before. Raises ``Conflict`` (``name_in_use``)."""
@@ -84,7 +93,16 @@ class Agent:
         )
         self._generation = registered.generation
         self.lease_ms, self._renew_ms = registered.lease_ms, registered.renew_ms
-        return await reattach(self, registered.questions)
+        resumed = await reattach(self, registered.questions)
+        self._unanswered = resumed
+        if not resumed:
+            self._all_answered.set()
+        return resumed
+
+    async def resumed(self, timeout_s: float) -> None:
+        """Return when the control plane has heard about every Attempt from before, or after the time."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._all_answered.wait(), timeout_s)
 
     def spawn(self, entry: Entry, *, resumed: bool) -> Execution:
         """Drive an entry in a task of its own."""
@@ -118,6 +136,9 @@ class Agent:
         handle = self.host.reattach(entry.key, entry.identity)
         sent = self.clock.boot_ms()
         answer = await self.outbox.post(Report("adopt", execution.claim()))
+        self._unanswered -= 1
+        if self._unanswered == 0:
+            self._all_answered.set()
         execution.started = True
         if execution.accepted(answer, sent):
             await self.journal.put(entry)
@@ -139,10 +160,13 @@ class Agent:
             try:
                 reply = await self._link.sync(self._request(taken), self._poke)
             except (Unavailable, Unknown, Conflict) as error:
-                log.warning("no answer from the control plane: %s", error)
+                if not self._cut_off:
+                    log.warning("no answer from the control plane, trying on: %s", error)
+                self._cut_off = True
                 self.outbox.put_back(taken)
                 await asyncio.sleep(_RETRY_S)
                 continue
+            self._cut_off = False
             self._take_in(reply, taken, sent)
 
     def _request(self, taken: list[Pending]) -> Sync:

@@ -10,6 +10,7 @@ import msgspec
 
 from qinglong.domain.completion import Result, StoppedBy
 from qinglong.effects import Clock
+from qinglong.errors import QingLongError
 from qinglong.wire.worker import Answer, Claim, Report
 from qinglong.worker.host import Handle, Host, Launch, Presence, StartFailed
 from qinglong.worker.journal import Entry, Journal
@@ -54,6 +55,8 @@ class Execution:
         self.started = False
         """The start barrier may have been passed."""
         self._stop_wanted: StoppedBy = ""
+        self._stopping = False
+        """This process has begun the stop."""
         self._nudge = asyncio.Event()
 
     def claim(self) -> Claim:
@@ -103,8 +106,8 @@ class Execution:
         except StartFailed as error:
             await self._finish(Result(start_failed=error.reason))
             return
-        entry.identity = handle.identity
-        await journal.put(entry)
+        if not await self._identified(handle):
+            return
         handle.go()
         facts = {"pid": handle.identity.pid, "digests": handle.digests or None}
         running = self._shared.outbox.post(
@@ -114,6 +117,22 @@ class Execution:
         if self._shared.observer is not None:
             self._shared.observer.began(entry)
         await self.watch(handle)
+
+    async def _identified(self, handle: Handle) -> bool:
+        """Make the keeper's identity durable. Where that fails the go byte is never sent: it never began."""
+        entry = self.entry
+        entry.identity = handle.identity
+        try:
+            await self._shared.journal.put(entry)
+        except QingLongError as error:
+            handle.abandon()
+            await handle.ended()
+            handle.close()
+            await self._attest(
+                "never_began", "not_begun", f"its journal could not be written: {error.message}"
+            )
+            return False
+        return True
 
     def _ran(self, answer: asyncio.Future[Answer]) -> None:
         if not answer.cancelled():
@@ -140,15 +159,21 @@ class Execution:
             if ended.done():
                 return
             self._shared.host.trim_log(self.entry.key)
-            cause = self._stop_wanted or self._over_limit()
-            if cause and not self.entry.stopped_by:
+            cause = self._cause()
+            if cause and not self._stopping:
                 await self._stop(ended, cause)
 
+    def _cause(self) -> StoppedBy:
+        """Why it has to end, if it has to; a stop that an earlier process began goes on."""
+        return self.entry.stopped_by or self._stop_wanted or self._over_limit()
+
     def _pause_s(self) -> float:
-        if self._stop_wanted and not self.entry.stopped_by:
+        if self._stopping:
+            return TICK_S
+        if self.entry.stopped_by or self._stop_wanted:
             return 0
         moments = [self._shared.clock.boot_ms() + int(TICK_S * 1000)]
-        if self.entry.timeout_boot_ms is not None and not self.entry.stopped_by:
+        if self.entry.timeout_boot_ms is not None:
             moments.append(self.entry.timeout_boot_ms)
         return max(min(moments) - self._shared.clock.boot_ms(), 0) / 1000
 
@@ -166,15 +191,28 @@ class Execution:
         """Ask politely, wait the grace, then kill the tree: one path for timeout, cancel and shutdown."""
         entry, host = self.entry, self._shared.host
         assert entry.identity is not None
-        entry.stopped_by = cause
-        await self._shared.journal.put(entry)
-        if ended.done():
-            entry.stopped_by = ""
+        if not await self._intend(cause):
             return
         host.signal(entry.key, entry.identity, entry.spec.stop.signal)
         await asyncio.wait({ended}, timeout=entry.spec.stop.grace_ms / 1000)
         if not ended.done():
             await host.kill(entry.key, entry.identity)
+
+    async def _intend(self, cause: StoppedBy) -> bool:
+        """Journal who asked for the end before the first signal; not if it ended by itself meanwhile.
+
+        A journal that cannot be written must not keep a job alive past its limit: the stop goes on without it.
+        """
+        entry = self.entry
+        self._stopping = True
+        if self._shared.host.receipt(entry.key) is not None:
+            return False
+        entry.stopped_by = cause
+        try:
+            await self._shared.journal.put(entry)
+        except QingLongError as error:
+            log.warning("the stop of %s is not journaled: %s", entry.run_id, error)
+        return True
 
     async def _until_gone(self) -> Presence:
         """Gone means the tree. What a finished command left behind is stopped; what cannot be seen is waited for.
@@ -186,11 +224,12 @@ class Execution:
         presence = host.presence(entry.key, entry.identity)
         left = presence
         while presence.state != "gone":
-            cause = self._stop_wanted or self._over_limit()
-            if cause and not entry.stopped_by:
-                entry.stopped_by = cause
-                await self._shared.journal.put(entry)
+            cause = self._cause()
+            if cause and not self._stopping and await self._intend(cause):
                 host.signal(entry.key, entry.identity, entry.spec.stop.signal)
+                await asyncio.sleep(min(entry.spec.stop.grace_ms / 1000, TICK_S))
+                presence = host.presence(entry.key, entry.identity)
+                continue
             over = host.receipt(entry.key) is not None or entry.stopped_by
             if presence.state == "alive" and over:
                 presence = await host.kill(entry.key, entry.identity)

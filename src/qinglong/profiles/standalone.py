@@ -1,0 +1,136 @@
+"""``ql up``: the profiles ``edge`` and ``standalone`` as a process, from first line to last."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+
+from qinglong.api.app import build
+from qinglong.api.server import Server, bind
+from qinglong.api.token import load_token
+from qinglong.domain.definitions import FileSet
+from qinglong.domain.publishing import Published
+from qinglong.effects import SystemClock, SystemRng
+from qinglong.errors import Invalid, QingLongError
+from qinglong.observability.logs import configure
+from qinglong.profiles.files import JobFiles, tell
+from qinglong.profiles.node import PROFILES, Node
+from qinglong.profiles.options import UpOptions
+from qinglong.profiles.stopping import Signals, stop
+from qinglong.profiles.terminal import Terminal
+
+log = logging.getLogger("qinglong")
+
+
+def main(options: UpOptions) -> int:
+    """Run until a signal; the exit code. Raises the errors of ``qinglong.errors`` for the command line to show."""
+    configure(json=options.json_logs, level=logging.INFO, stream=sys.stderr)
+    import uvloop
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_Up(options).run())
+
+
+class _Up:
+    """One life of ``ql up``."""
+
+    def __init__(self, options: UpOptions) -> None:
+        self._options = options
+        self._node = Node(options.data, PROFILES[options.profile], options.slots)
+
+    def _write(self, text: str) -> None:
+        with contextlib.suppress(BrokenPipeError, BlockingIOError):
+            sys.stdout.write(text)
+            sys.stdout.flush()
+
+    def _say(self, text: str) -> None:
+        self._write(f"• {text}\n")
+
+    async def run(self) -> int:
+        signals = Signals()
+        signals.install()
+        node = self._node
+        node.open()
+        try:
+            files = JobFiles(self._options.files, node.zone)
+            first = self._load(files)
+            if first is None:
+                return Invalid.exit_code
+            return await self._serve(files, first, signals)
+        finally:
+            await node.close()
+
+    def _load(self, files: JobFiles) -> FileSet | None:
+        try:
+            return files.load()
+        except Invalid:
+            tell(files.problems, lambda line: print(line, file=sys.stderr))
+            return None
+
+    async def _serve(self, files: JobFiles, first: FileSet, signals: Signals) -> int:
+        options, node = self._options, self._node
+        listener = bind(options.host, options.port)
+        token = load_token(options.data, SystemRng())
+        terminal = Terminal(options.data / "attempts", SystemClock(), self._write, color=options.color)
+        node.agent.observer = terminal
+        resumed, published = await node.start(first)
+        server = Server(build(node.control, token, profile=options.profile), listener)
+        await server.start()
+        url = f"http://{options.host}:{server.port}"
+        _announce(options.data / "api.json", url)
+        self._greet(url, first, published, resumed)
+        tasks = [
+            asyncio.ensure_future(terminal.run()),
+            asyncio.ensure_future(node.watch(lambda: self._edited(files))),
+        ]
+        try:
+            await signals.stop.wait()
+            await stop(node, signals, options.drain_ms, self._say)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await server.stop()
+            (options.data / "api.json").unlink(missing_ok=True)
+        return 0
+
+    def _greet(self, url: str, files: FileSet, published: Published | None, resumed: int) -> None:
+        self._say(f"ql is up at {url}, data in {self._options.data}, {len(files.tasks)} task(s)")
+        if resumed:
+            self._say(f"{resumed} job(s) from before go on")
+        if published is not None:
+            self._changes(published)
+        self._say("edits to the job file are followed; Ctrl-C stops")
+
+    def _changes(self, done: Published) -> None:
+        for word, names in (("new", done.added), ("changed", done.changed), ("removed", done.removed)):
+            if names:
+                shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+                self._say(f"{word}: {shown}")
+
+    async def _edited(self, files: JobFiles) -> None:
+        """Apply an edit; a broken one keeps the last good version and says what is wrong with it."""
+        if (failure := self._node.failed()) is not None:
+            raise failure
+        if not files.edited():
+            return
+        try:
+            self._changes(await self._node.publish(files.load()))
+        except Invalid:
+            self._say("the edited job file is broken; the last good version stays in force:")
+            tell(files.problems, lambda line: self._write(f"    {line}\n"))
+        except QingLongError as error:
+            self._say(f"the edit was not applied: {error}")
+
+
+def _announce(path: Path, url: str) -> None:
+    """Where the command line finds this server; written whole or not at all."""
+    body = msgspec.json.encode({"url": url, "pid": os.getpid()})
+    temporary = path.with_suffix(".new")
+    temporary.write_bytes(body)
+    temporary.replace(path)
