@@ -19,6 +19,10 @@ VALUE_BYTES: Final = 128 * KIB
 """Longest single value (a command, an environment value, a note); execve allows 128 KiB a string."""
 JOB_FILE_BYTES: Final = 4 * MIB
 """Largest job file."""
+JOB_FILE_DEPTH: Final = 32
+"""Deepest nesting of a job file's lists and mappings."""
+FILE_SET_BYTES: Final = 64 * MIB
+"""What one file set may become once its aliases, merges and defaults are written out."""
 NAME_CHARS: Final = 128
 """Longest name of a project, task, trigger, group or label."""
 TASKS_PER_SET: Final = 10_000
@@ -66,6 +70,8 @@ EVERY_MIN_MS: Final = 1 * SECOND
 MAX_ATTEMPTS: Final = 100
 BACKOFF_FLOOR_MS: Final = 1 * SECOND
 BACKOFF_MAX_MS: Final = 24 * HOUR
+BACKOFF_FACTOR_MAX: Final = 100
+"""Largest growth of the delay from one Attempt to the next; keeps ``factor ** MAX_ATTEMPTS`` a finite float."""
 RETURNS_MAX: Final = 8
 """Returned or never-started deliveries of one Run before it becomes an Incident ``undeliverable``."""
 REQUEUE_PER_CYCLE: Final = 64
