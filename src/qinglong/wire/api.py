@@ -1,13 +1,25 @@
 """What the public API says, as JSON: shared by the server and the command line (``/api/v1``).
 
-Times are UTC milliseconds in ``*_ms`` fields, durations too, sizes bytes; absent values are left out.
+Times are UTC milliseconds in ``*_ms`` fields, durations too, sizes bytes; absent values are left out. The
+``*Query`` structs are query parameters.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Final
 
 import msgspec
+
+from qinglong.limits import LIST_CAP, LIST_PAGE, LOG_READ_BYTES, NAME_CHARS, REASON_BYTES, SECOND
+
+WAIT_MAX_MS: Final = 30 * SECOND
+"""Longest wait of one long poll."""
+KEY_CHARS: Final = 200
+"""Longest ``Idempotency-Key``."""
+
+Name = Annotated[str, msgspec.Meta(max_length=NAME_CHARS)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 53) - 1)]
+"""A number that every JSON reader keeps exactly."""
 
 
 class RunInfo(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -143,15 +155,53 @@ class TaskDetail(msgspec.Struct, frozen=True, omit_defaults=True):
 class RunRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``POST /api/v1/runs``: start a task by hand. The idempotency key is the ``Idempotency-Key`` header."""
 
-    task: str
-    project: str = "default"
+    task: Name
+    project: Name = "default"
     allow_overlap: bool = False
 
 
 class CancelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``POST /api/v1/runs/{run}/cancel``."""
 
-    reason: str = ""
+    reason: Annotated[str, msgspec.Meta(max_length=REASON_BYTES)] = ""
+
+
+class TasksQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which project's tasks, or which project the task is in."""
+
+    project: Name = "default"
+
+
+class RunsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which Runs a list shows."""
+
+    project: Name = "default"
+    task: Name = ""
+    state: Name = ""
+    """A Run state, or ``open``: every state that is not final."""
+    since_ms: Count | None = None
+    unreachable: bool = False
+    before: Annotated[str, msgspec.Meta(max_length=36, pattern="^[0-9a-f-]*$")] = ""
+    """``next`` of the page before."""
+    limit: Annotated[int, msgspec.Meta(ge=1, le=LIST_CAP)] = LIST_PAGE
+
+
+class ChangesQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """From which Event on, and how long to wait for it."""
+
+    after: Count = 0
+    """The ``version`` that the caller knows."""
+    wait_ms: Annotated[int, msgspec.Meta(ge=0, le=WAIT_MAX_MS)] = 0
+
+
+class LogQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which bytes of which log."""
+
+    attempt: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] | None = None
+    """Absent: the newest Attempt that has a log."""
+    step: Name = ""
+    offset: Count = 0
+    limit: Annotated[int, msgspec.Meta(ge=1, le=LOG_READ_BYTES)] = LOG_READ_BYTES
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -177,6 +227,12 @@ class VersionInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     sqlite: str = ""
     schema: int = 0
     data: str = ""
+
+
+class Health(msgspec.Struct, frozen=True):
+    """``GET /healthz``: the process answers. It says nothing about the database."""
+
+    alive: bool = True
 
 
 class Readiness(msgspec.Struct, frozen=True, omit_defaults=True):
