@@ -52,12 +52,13 @@ def test_every_kind_that_the_rules_emit_has_its_sentence():
 FACTS = st.one_of(
     st.none(), st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(), st.text(), st.just({"a": "b"})
 )
-KEYS = [
-    *("task revision cause scheduled_ms late_ms by override held_by gate waits_for attempt worker".split()),
-    *("generation timeout_at_ms pid digests since_ms session status reason exit_code signal".split()),
-    *("stopped_by leftovers log_bytes log_dropped final returns undeliverable available_ms".split()),
-    *("next_attempt_ms barriers max_attempts unstarted provider proof detail evidence_ms answer".split()),
-]
+WORDS = """
+    task revision cause scheduled_ms late_ms by override held_by gate waits_for attempt worker generation
+    timeout_at_ms pid digests since_ms session status reason exit_code signal stopped_by leftovers log_bytes
+    log_dropped final returns undeliverable available_ms next_attempt_ms barriers max_attempts unstarted provider
+    proof detail evidence_ms answer
+"""
+KEYS = WORDS.split()
 
 
 @settings(deadline=None, derandomize=True, max_examples=300, database=None)

@@ -34,6 +34,7 @@ _WHY_NOT: Final[dict[str, str]] = {
 _ACTORS: Final[dict[str, str]] = {
     "overlap": "a newer run of its task (`overlap: replace`)",
     "definitions": "the publication of new definitions",
+    "local": "somebody with the local token",
     "": "somebody",
 }
 

@@ -1,0 +1,65 @@
+"""``ql explain RUN``: what happened, why, and what the Run waits for."""
+
+from __future__ import annotations
+
+import click
+
+from qinglong.cli import times
+from qinglong.cli.runs_table import state_cell
+from qinglong.cli.session import Session, print_json
+from qinglong.cli.settings import Settings
+from qinglong.cli.terminal import Terminal, line
+from qinglong.cli.verb import verb
+from qinglong.domain.records import Event
+from qinglong.domain.story import tell
+from qinglong.wire.api import EventInfo, RunDetail
+
+_SENTENCE_CHARS = 4096
+
+
+@verb(
+    "explain",
+    "Tell a run's story and what it waits for.",
+    "RUN is an id, its beginning or end, or a task's name: its newest run.",
+)
+@click.argument("run")
+def command(settings: Settings, run: str) -> int:
+    """Print a header, each Event as a sentence, and what is so now."""
+    session = Session(settings)
+    reply = session.detail(run)
+    if settings.json:
+        return print_json(reply)
+    detail = reply.decode(RunDetail)
+    terminal = session.terminal
+    state = state_cell(detail.run)
+    header = f"{terminal.paint(line(detail.run.task), 'bold')} run {detail.run.run_id}"
+    terminal.say(f"{header}: {terminal.paint(state.text, state.style)}")
+    terminal.say()
+    for event in detail.events:
+        terminal.say(
+            f"{terminal.paint(_when(event, terminal), 'dim')}  {_sentence(event, detail.run.run_id)}"
+        )
+    if detail.now:
+        terminal.say()
+        terminal.say(terminal.paint("Now:", "bold"))
+        for sentence in detail.now:
+            terminal.say(f"  {_safe(sentence)}")
+    return 0
+
+
+def _when(event: EventInfo, terminal: Terminal) -> str:
+    if not terminal.is_tty:
+        return times.iso(event.at_ms)
+    return times.local(event.at_ms).strftime("%d %b %H:%M:%S")
+
+
+def _sentence(event: EventInfo, run_id: str) -> str:
+    """The server's sentence; an older server may have none for an Event, then ours."""
+    return _safe(event.text or tell(Event(run_id, event.version, event.at_ms, event.kind, event.data)))
+
+
+def _safe(text: str) -> str:
+    return "".join(letter if letter.isprintable() else " " for letter in text[:_SENTENCE_CHARS])
+
+
+__all__ = ["command"]
