@@ -13,7 +13,7 @@ import msgspec
 
 from qinglong.domain import states
 from qinglong.domain.definitions import TaskSpec
-from qinglong.domain.gates import places, shift
+from qinglong.domain.gates import places, same_places, shift
 from qinglong.domain.records import (
     Attempt,
     AttemptRef,
@@ -98,7 +98,6 @@ class Draft:
         self.run_key: tuple[str, str] | None = None
         """(digest, run id) of the idempotency key that was asked for."""
         self.attempts: dict[AttemptRef, Attempt] = {}
-        self.ended: dict[AttemptRef, Lease] = {}
         self.events: list[Event] = []
         self.puts: list[Record] = []
         """Records stored as they are, beside the aggregates."""
@@ -123,17 +122,15 @@ class Draft:
         _check(before, change)
         if before is None or before.attempt is not after.attempt:
             self.attempts[after.attempt.ref] = after.attempt
-        if before is not None and before.lease is not None and after.lease is None:
-            self.ended[before.lease.ref] = before.lease
         self._move_places(before.run if before else None, after.run)
         self.aggregates[run_id] = after
         self.events.extend(change.events)
 
     def _move_places(self, before: Run | None, after: Run) -> None:
+        if not after.gates or (before is not None and same_places(before, after)):
+            return
         old = places(before) if before is not None else ()
         new = places(after)
-        if old == new:
-            return
         for key in {*(key for key, _ in old), *(key for key, _ in new)}:
             gate = self.gates.get(key)
             if gate is None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import msgspec
 
 from qinglong.domain.records import Gate, Run
-from qinglong.domain.states import RUN_FINAL
 
 OCCUPIES = 0
 WAITS = 1
@@ -32,7 +31,7 @@ def is_overlap(key: str) -> bool:
 
 def places(run: Run) -> tuple[tuple[str, int], ...]:
     """(gate key, OCCUPIES or WAITS) for each gate that this Run stands at."""
-    if not run.gates or run.state in RUN_FINAL:
+    if not run.gates or run.finished_ms is not None:
         return ()
     if not run.held_by:
         return tuple((key, OCCUPIES) for key in run.gates)
@@ -43,6 +42,11 @@ def places(run: Run) -> tuple[tuple[str, int], ...]:
         if waits:
             break
     return tuple(found)
+
+
+def same_places(before: Run, after: Run) -> bool:
+    """Whether a Run stands where it stood; cheaper than comparing places."""
+    return before.held_by == after.held_by and (before.finished_ms is None) == (after.finished_ms is None)
 
 
 def shift(gate: Gate, run_id: str, before: int | None, after: int | None) -> Gate:

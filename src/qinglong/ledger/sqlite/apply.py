@@ -1,14 +1,19 @@
-"""Apply a Draft: every statement is a compare-and-set on what was loaded. Knows no rule."""
+"""Apply a Draft: every statement is a compare-and-set on what was loaded. Knows no rule.
+
+Rows are gathered per statement and run as batches; a batch that changed fewer rows than it should means that a
+record is not as it was loaded, and nothing is stored.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import apsw
 import msgspec
 
-from qinglong.domain.change import Draft
-from qinglong.domain.gates import places
+from qinglong.domain.change import Aggregate, Draft, Record
+from qinglong.domain.gates import places, same_places
 from qinglong.domain.index import due_ms, queue_row
 from qinglong.domain.records import (
     Evidence,
@@ -30,136 +35,169 @@ from qinglong.ledger.sqlite.statements import sql
 from qinglong.limits import LATE_EVIDENCE_PER_ATTEMPT
 
 _astuple = msgspec.structs.astuple
+_ORDER = (
+    # A Lease leaves before its Attempt ends (I5), an Attempt ends before its successor is born (I2).
+    "lease/delete",
+    "run/insert",
+    "run/update",
+    "attempt/update",
+    "attempt/insert",
+    "lease/update",
+    "lease/insert",
+    "place/delete",
+    "place/insert",
+    "queue/delete",
+    "queue/insert",
+    "due/delete",
+    "due/upsert",
+    "event/insert",
+)
+
+
+class _Batches:
+    """Rows by statement, run in ``_ORDER``."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in _ORDER}
+
+    def run(self, db: apsw.Connection) -> None:
+        for name, batch in self.rows.items():
+            if not batch:
+                continue
+            before = db.total_changes()
+            db.executemany(sql(name), batch)
+            if db.total_changes() - before != len(batch):
+                raise Conflict("compare_and_set", f"{name}: a record is not as it was loaded")
 
 
 def apply(db: apsw.Connection, draft: Draft) -> Hints | None:
     """Store the draft; what it made, as hints. Raises ``Conflict`` where a compare-and-set missed."""
-    for lease in draft.ended.values():
-        _one(db, "lease/delete", (*lease.ref, lease.generation, lease.version))
-    queued = False
+    batches = _Batches()
     due: list[int] = []
     stops: list[str] = []
     for run_id, after in draft.aggregates.items():
         before = draft.loaded.get(run_id)
         if before is after:
             continue
-        queued |= _run(db, None if before is None else before.run, after.run, due)
-        _lease(db, None if before is None else before.lease, after.lease)
+        _run(batches, before.run if before else None, after.run, due)
+        _lease(batches, before, after)
         if after.lease is not None and after.run.intent is not None:
             stops.append(after.lease.worker)
-    _attempts(db, draft)
-    if draft.events:
-        db.executemany(sql("event/insert"), [rows.row_of_event(event) for event in draft.events])
+    _attempts(batches, draft)
+    batches.rows["event/insert"] = [rows.row_of_event(event) for event in draft.events]
+    batches.run(db)
     if draft.session is not None and draft.session is not draft.session_before:
         db.execute(sql("session/upsert"), rows.row_of_session(draft.session))
     if draft.fence_moved:
         db.execute(sql("counter/set"), (draft.fence,))
     for record in draft.puts:
         _put(db, record, due)
+    queued = bool(batches.rows["queue/insert"])
     if not (queued or due or stops or draft.events):
         return None
     changed = tuple({event.run_id for event in draft.events})
     return Hints(queued, min(due, default=None), tuple(stops), changed)
 
 
-def _one(db: apsw.Connection, name: str, values: tuple[Any, ...]) -> None:
-    db.execute(sql(name), values)
-    if db.changes() != 1:
-        raise Conflict("compare_and_set", f"{name}: the record is not as it was loaded")
-
-
-def _run(db: apsw.Connection, before: Run | None, after: Run, due: list[int]) -> bool:
-    """Store a Run and the small rows that follow from it; whether it became offerable."""
+def _run(batches: _Batches, before: Run | None, after: Run, due: list[int]) -> None:
+    """A Run and the small rows that follow from it."""
     if before is after:
-        return False
+        return
     if before is None:
-        db.execute(sql("run/insert"), rows.row_of_run(after))
+        batches.rows["run/insert"].append(rows.row_of_run(after))
     else:
-        _one(db, "run/update", (*rows.changes_of_run(after), after.run_id, before.version))
-    _places(db, before, after)
-    _due(db, before, after, due)
+        changes = rows.changes_of_run(after)
+        batches.rows["run/update"].append((*changes, after.run_id, before.version))
+    _places(batches, before, after)
+    _due(batches, before, after, due)
     old = None if before is None else queue_row(before)
     new = queue_row(after)
     if old == new:
-        return False
+        return
     if old is not None:
-        db.execute(sql("queue/delete"), old[:2])
-    if new is None:
-        return False
-    db.execute(sql("queue/insert"), new)
-    if new.available_ms:
-        due.append(new.available_ms)
-    return True
+        batches.rows["queue/delete"].append(old[:2])
+    if new is not None:
+        batches.rows["queue/insert"].append(new)
+        if new.available_ms:
+            due.append(new.available_ms)
 
 
-def _places(db: apsw.Connection, before: Run | None, after: Run) -> None:
-    if before is not None and before.state == after.state and before.held_by == after.held_by:
+def _places(batches: _Batches, before: Run | None, after: Run) -> None:
+    if before is not None and same_places(before, after):
         return
     old = () if before is None else places(before)
     new = places(after)
     for key, waits in old:
         if (key, waits) not in new:
-            db.execute(sql("place/delete"), (key, waits, after.run_id))
+            batches.rows["place/delete"].append((key, waits, after.run_id))
     for key, waits in new:
         if (key, waits) not in old:
-            db.execute(sql("place/insert"), (key, waits, after.run_id))
+            batches.rows["place/insert"].append((key, waits, after.run_id))
 
 
-def _due(db: apsw.Connection, before: Run | None, after: Run, due: list[int]) -> None:
+def _due(batches: _Batches, before: Run | None, after: Run, due: list[int]) -> None:
     old = None if before is None else due_ms(before)
     new = due_ms(after)
     if old == new:
         return
     if new is None:
-        db.execute(sql("due/delete"), (after.run_id,))
+        batches.rows["due/delete"].append((after.run_id,))
         return
-    db.execute(sql("due/upsert"), (after.run_id, new))
+    batches.rows["due/upsert"].append((after.run_id, new))
     due.append(new)
 
 
-def _attempts(db: apsw.Connection, draft: Draft) -> None:
+def _attempts(batches: _Batches, draft: Draft) -> None:
     for ref, attempt in draft.attempts.items():
         before = draft.loaded.get(ref.run_id)
         if before is None or before.attempt.number != ref.number:
-            db.execute(sql("attempt/insert"), _astuple(attempt))
+            batches.rows["attempt/insert"].append(_astuple(attempt))
             continue
         old = before.attempt
         values = _astuple(attempt)[rows.ATTEMPT_CHANGES :]
-        _one(db, "attempt/update", (*values, *ref, old.status, old.lease_generation))
+        batches.rows["attempt/update"].append((*values, *ref, old.status, old.lease_generation))
 
 
-def _lease(db: apsw.Connection, before: Lease | None, after: Lease | None) -> None:
-    if after is None or before is after:
+def _lease(batches: _Batches, before: Aggregate | None, after: Aggregate) -> None:
+    old, new = before.lease if before else None, after.lease
+    if old is new:
         return
-    if before is None or before.generation != after.generation:
-        db.execute(sql("lease/insert"), _astuple(after))
+    if old is not None and new is not None and _same_grant(old, new):
+        values = _astuple(new)[rows.LEASE_CHANGES :]
+        batches.rows["lease/update"].append((*values, *old.ref, old.generation, old.version))
         return
-    values = _astuple(after)[rows.LEASE_CHANGES :]
-    _one(db, "lease/update", (*values, *after.ref, before.generation, before.version))
+    if old is not None:
+        batches.rows["lease/delete"].append((*old.ref, old.generation, old.version))
+    if new is not None:
+        batches.rows["lease/insert"].append(_astuple(new))
 
 
-def _put(db: apsw.Connection, record: object, due: list[int]) -> None:
-    match record:
-        case LateEvidence():
-            db.execute(sql("late/insert"), (*_astuple(record), LATE_EVIDENCE_PER_ATTEMPT))
-        case Evidence():
-            db.execute(sql("evidence/upsert"), _astuple(record))
-            due.append(record.at_ms)
-        case Occurrence():
-            db.execute(sql("occurrence/insert"), _astuple(record))
-        case Trigger():
-            db.execute(sql("trigger/upsert"), _astuple(record))
-            if record.next_ms is not None:
-                due.append(record.next_ms)
-        case RunKey():
-            db.execute(sql("run_key/insert"), _astuple(record))
-        case Task():
-            db.execute(sql("task/upsert"), _astuple(record))
-        case RevisionRow():
-            db.execute(sql("task/insert_revision"), _astuple(record))
-        case Limit():
-            db.execute(sql("limit/upsert"), _astuple(record))
-        case Removed():
-            db.execute(sql("trigger/delete"), (record.trigger_id,))
-        case _:
-            raise TypeError(f"no table for {type(record).__name__}")
+def _same_grant(old: Lease, new: Lease) -> bool:
+    return old.attempt == new.attempt and old.generation == new.generation
+
+
+_TABLES: dict[type, str] = {
+    Evidence: "evidence/upsert",
+    Occurrence: "occurrence/insert",
+    Trigger: "trigger/upsert",
+    RunKey: "run_key/insert",
+    Task: "task/upsert",
+    RevisionRow: "task/insert_revision",
+    Limit: "limit/upsert",
+    Removed: "trigger/delete",
+}
+_MOMENTS: dict[type, Callable[[Any], int | None]] = {
+    Evidence: lambda evidence: evidence.at_ms,
+    Trigger: lambda trigger: trigger.next_ms,
+}
+
+
+def _put(db: apsw.Connection, record: Record, due: list[int]) -> None:
+    if isinstance(record, LateEvidence):
+        db.execute(sql("late/insert"), (*_astuple(record), LATE_EVIDENCE_PER_ATTEMPT))
+        return
+    kind = type(record)
+    db.execute(sql(_TABLES[kind]), _astuple(record))
+    moment = _MOMENTS.get(kind, lambda _: None)(record)
+    if moment is not None:
+        due.append(moment)

@@ -2,53 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import apsw
+import msgspec
 
 from qinglong.domain import definitions
 from qinglong.domain.admission import gate_keys as gates_of_revision
 from qinglong.domain.change import Aggregate, Draft
-from qinglong.domain.gates import OCCUPIES, WAITS, overlap_key
-from qinglong.domain.records import Evidence, Gate, Session, Task
+from qinglong.domain.gates import WAITS, is_overlap, overlap_key
+from qinglong.domain.records import Attempt, Evidence, Gate, Run, Session
 from qinglong.errors import Damaged
 from qinglong.ledger.port import Keys
 from qinglong.ledger.sqlite import rows, statements
-from qinglong.limits import OVERLAP_QUEUE
 
-MEMBERS = OVERLAP_QUEUE + 64
-"""Most Runs of one gate that are loaded: its occupants, and as many as may wait."""
+_RUN = len(Run.__struct_fields__)
+_ATTEMPT = _RUN + len(Attempt.__struct_fields__)
+_json = msgspec.json.encode
 
 
 def load(db: apsw.Connection, keys: Keys, now_ms: int) -> Draft:
     """A Draft with the named records as they are. Raises ``Damaged`` for a Run without its Attempt."""
-    aggregates: dict[str, Aggregate] = {}
-    for run_id in keys.runs:
-        _add(db, aggregates, run_id)
-    gate_keys = set(keys.gates)
-    wanted: dict[str, int] = {}
-    if keys.frees:
-        for found in list(aggregates.values()):
-            for key in found.run.gates:
-                wanted[key] = wanted.get(key, 0) + 1
+    aggregates = _aggregates(db, keys.runs) if keys.runs else {}
     draft = Draft(now_ms, aggregates, {}, _session(db, keys.worker) if keys.worker else None)
     for trigger_id in keys.triggers:
         row = statements.row(db, "trigger/get", (trigger_id,))
         if row is not None:
             draft.triggers[trigger_id] = rows.trigger_of(row)
-    tasks = {*keys.tasks, *(trigger.task_id for trigger in draft.triggers.values())}
-    for task_id in sorted(tasks):
-        row = statements.row(db, "task/get", (task_id,))
-        if row is not None:
-            draft.tasks[task_id] = (rows.task_of(row[:-1]), definitions.decode_cached(row[-1]))
-    if keys.triggers or keys.tasks:
-        gate_keys.update(_gates_of(draft))
-    members = {key for key in gate_keys if keys.members or _replaces(draft, key)}
-    for key in sorted(gate_keys | wanted.keys()):
-        draft.gates[key] = _gate(db, key)
-        for run_id in _of_interest(draft.gates[key], key in members, wanted.get(key, 0)):
-            _add(db, aggregates, run_id)
-    if keys.frees or members:
-        _second_gates(db, draft, aggregates)
-    draft.aggregates = dict(aggregates)
+    _tasks(db, draft, {*keys.tasks, *(trigger.task_id for trigger in draft.triggers.values())})
+    if keys.frees or keys.gates or draft.tasks:
+        _load_gates(db, draft, keys)
     if keys.evidence:
         draft.evidence = {run_id: _evidence(db, run_id) for run_id in keys.runs}
     if keys.run_key is not None:
@@ -61,61 +44,80 @@ def load(db: apsw.Connection, keys: Keys, now_ms: int) -> Draft:
     if keys.fences:
         counter = statements.row(db, "counter/get")
         draft.fence = 0 if counter is None else counter[0]
+    draft.aggregates = dict(aggregates)
     return draft
 
 
-def _gates_of(draft: Draft) -> set[str]:
-    return {key for task, spec in draft.tasks.values() for key in gates_of_revision(task, spec)}
+def _aggregates(db: apsw.Connection, run_ids: Iterable[str]) -> dict[str, Aggregate]:
+    found: dict[str, Aggregate] = {}
+    for row in statements.rows(db, "run/load", (_json(list(run_ids)),)):
+        run = rows.run_of(row[:_RUN])
+        if row[_RUN] is None:
+            raise Damaged("attempt_missing", f"run {run.run_id} has no attempt {run.attempt}")
+        attempt = rows.attempt_of(row[_RUN:_ATTEMPT])
+        lease = None if row[_ATTEMPT] is None else rows.lease_of(row[_ATTEMPT:])
+        found[run.run_id] = Aggregate(run, attempt, lease)
+    return found
 
 
-def _replaces(draft: Draft, key: str) -> bool:
-    return any(
-        overlap_key(task.task_id) == key and spec.overlap.kind == "replace"
-        for task, spec in draft.tasks.values()
-    )
-
-
-def _add(db: apsw.Connection, aggregates: dict[str, Aggregate], run_id: str) -> None:
-    if run_id in aggregates:
+def _tasks(db: apsw.Connection, draft: Draft, task_ids: set[str]) -> None:
+    if not task_ids:
         return
-    row = statements.row(db, "run/get", (run_id,))
-    if row is None:
+    for row in statements.rows(db, "task/load", (_json(sorted(task_ids)),)):
+        task = rows.task_of(row[:-1])
+        draft.tasks[task.task_id] = (task, definitions.decode_cached(row[-1]))
+
+
+def _load_gates(db: apsw.Connection, draft: Draft, keys: Keys) -> None:
+    """The named gates, those of the named tasks, those that the named Runs may leave; and the Runs that matter."""
+    named = {
+        *keys.gates,
+        *(key for task, spec in draft.tasks.values() for key in gates_of_revision(task, spec)),
+    }
+    leaving: dict[str, int] = {}
+    if keys.frees:
+        for found in draft.loaded.values():
+            for key in found.run.gates:
+                leaving[key] = leaving.get(key, 0) + 1
+    _gates(db, draft, named | leaving.keys())
+    replacing = {
+        overlap_key(task.task_id) for task, spec in draft.tasks.values() if spec.overlap.kind == "replace"
+    }
+    wanted = [
+        run_id
+        for key, gate in draft.gates.items()
+        for run_id in _of_interest(gate, keys.members or key in replacing, leaving.get(key, 0))
+        if run_id not in draft.loaded
+    ]
+    if wanted:
+        draft.loaded.update(_aggregates(db, wanted))
+    # A Run that moves may pass on to gates that no key named: its revision's group.
+    _gates(
+        db, draft, {key for found in draft.loaded.values() for key in found.run.gates} - draft.gates.keys()
+    )
+
+
+def _gates(db: apsw.Connection, draft: Draft, keys: set[str]) -> None:
+    if not keys:
         return
-    run = rows.run_of(row)
-    attempt = statements.row(db, "attempt/get", (run_id, run.attempt))
-    if attempt is None:
-        raise Damaged("attempt_missing", f"run {run_id} has no attempt {run.attempt}")
-    lease = statements.row(db, "lease/get", (run_id, attempt[1], run.attempt))
-    aggregates[run_id] = Aggregate(
-        run, rows.attempt_of(attempt), None if lease is None else rows.lease_of(lease)
-    )
+    inside: dict[str, list[str]] = {key: [] for key in keys}
+    waiting: dict[str, list[str]] = {key: [] for key in keys}
+    for key, waits, run_id in statements.rows(db, "place/load", (_json(sorted(keys)),)):
+        (waiting if waits == WAITS else inside)[key].append(run_id)
+    for key in sorted(keys):
+        draft.gates[key] = Gate(key, _capacity(db, key), tuple(inside[key]), tuple(waiting[key]))
 
 
-def _gate(db: apsw.Connection, key: str) -> Gate:
-    capacity = statements.row(db, "limit/get", (key,))
-    occupants = statements.rows(db, "place/at", (key, OCCUPIES, MEMBERS))
-    waiting = statements.rows(db, "place/at", (key, WAITS, MEMBERS))
-    return Gate(
-        key,
-        1 if capacity is None else capacity[0],
-        tuple(row[0] for row in occupants),
-        tuple(row[0] for row in waiting),
-    )
+def _capacity(db: apsw.Connection, key: str) -> int:
+    row = None if is_overlap(key) else statements.row(db, "limit/get", (key,))
+    return 1 if row is None else int(row[0])
 
 
 def _of_interest(gate: Gate, members: bool, leaving: int) -> tuple[str, ...]:
     """Runs of a gate to load: everyone for ``replace``, else as many waiters as could be promoted."""
     if members:
         return (*gate.occupants, *gate.waiting)
-    return gate.waiting[: max(leaving, 0) + max(gate.room, 0)] if leaving else ()
-
-
-def _second_gates(db: apsw.Connection, draft: Draft, aggregates: dict[str, Aggregate]) -> None:
-    """Gates that a promoted Run passes next (a task's Runs may stand at groups of several revisions)."""
-    for found in list(aggregates.values()):
-        for key in found.run.gates:
-            if key not in draft.gates:
-                draft.gates[key] = _gate(db, key)
+    return gate.waiting[: leaving + max(gate.room, 0)] if leaving else ()
 
 
 def _session(db: apsw.Connection, worker: str) -> Session | None:
@@ -124,12 +126,12 @@ def _session(db: apsw.Connection, worker: str) -> Session | None:
 
 
 def _evidence(db: apsw.Connection, run_id: str) -> tuple[Evidence, ...]:
-    return tuple(rows.evidence_of(row) for row in statements.rows(db, "evidence/list", (run_id,)))
+    return tuple(map(rows.evidence_of, statements.rows(db, "evidence/list", (run_id,))))
 
 
 def _definitions(db: apsw.Connection, draft: Draft, project: str) -> None:
     for row in statements.rows(db, "task/of_project", (project,)):
-        task: Task = rows.task_of(row[:-1])
+        task = rows.task_of(row[:-1])
         draft.tasks[task.task_id] = (task, definitions.decode_cached(row[-1]))
         for trigger_row in statements.rows(db, "trigger/of_task", (task.task_id,)):
             trigger = rows.trigger_of(trigger_row)

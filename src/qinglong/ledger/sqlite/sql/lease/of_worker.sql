@@ -1,5 +1,5 @@
 -- Purpose: every live Lease of a worker name, whichever session wrote it
--- Locks: none. Index: leases_worker. Fence: none: the one writer holds the database.
+-- Locks: none. Index: none: the table holds live Leases only. Fence: none: the one writer holds the database.
 SELECT
   run_id, step, attempt, generation, version, floor, worker, session_id, session_generation,
   offer_id, token_digest, journal_id, journal_revision, granted_ms, expires_ms, reported_ms,

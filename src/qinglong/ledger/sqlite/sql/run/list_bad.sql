@@ -6,6 +6,6 @@ SELECT
   held_by, attempt, barriers, returns, available_ms, intent, unreachable_ms, reason, exit_code,
   signal, finished_ms
 FROM runs
-WHERE state IN ('failed', 'cancelled', 'timed_out') AND state = :state
+WHERE finished_ms IS NOT NULL AND state <> 'succeeded' AND state = :state
   AND run_id < :before AND run_id >= :since
 ORDER BY run_id DESC LIMIT :limit

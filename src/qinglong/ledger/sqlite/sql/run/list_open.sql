@@ -6,6 +6,6 @@ SELECT
   held_by, attempt, barriers, returns, available_ms, intent, unreachable_ms, reason, exit_code,
   signal, finished_ms
 FROM runs
-WHERE state IN ('created', 'queued', 'dispatching', 'running', 'retry_wait', 'lost')
+WHERE finished_ms IS NULL
   AND run_id < :before AND run_id >= :since
 ORDER BY run_id DESC LIMIT :limit
