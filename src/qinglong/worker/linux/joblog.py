@@ -76,10 +76,11 @@ def read(log: Path, offset: int, limit: int) -> LogChunk:
     """
     with open(log, "rb", buffering=0) as file:  # noqa: PTH123
         for _ in range(_READ_TRIES):
-            layout = _layout(log, file.fileno())
+            noted = _read_hole(log)
+            layout = _layout(file.fileno(), noted)
             chunk = _read_once(file.fileno(), layout, offset, min(limit, LOG_READ_BYTES))
             # A hole that was noted meanwhile may have been punched under this read.
-            if _read_hole(log) == layout.hole:
+            if _read_hole(log) == noted:
                 return chunk
     return LogChunk(b"", offset, offset, False, None)
 
@@ -101,7 +102,7 @@ def length(log: Path) -> int:
     """Logical length in bytes; 0 if there is no log."""
     try:
         with open(log, "rb", buffering=0) as file:  # noqa: PTH123
-            return _layout(log, file.fileno()).length
+            return _layout(file.fileno(), _read_hole(log)).length
     except FileNotFoundError:
         return 0
 
@@ -116,7 +117,10 @@ def trim(log: Path, cap: int, *, slack: int = _SLACK_BYTES) -> int:
     except FileNotFoundError:
         return 0
     try:
-        layout = _layout(log, fd)
+        noted = _read_hole(log)
+        layout = _layout(fd, noted)
+        if noted is not None and layout.hole is None:
+            hole_path(log).unlink(missing_ok=True)
         _widen(log, fd, layout, cap, slack)
         return layout.length
     finally:
@@ -150,7 +154,7 @@ def seal(log: Path, cap: int) -> SealedLog:
     try:
         _cut(log, cap)
         with open(log, "rb", buffering=0) as file:  # noqa: PTH123
-            layout = _layout(log, file.fileno())
+            layout = _layout(file.fileno(), _read_hole(log))
             digest = hashlib.sha256()
             for part in _kept(file.fileno(), layout):
                 digest.update(part)
@@ -168,7 +172,7 @@ def _cut(log: Path, cap: int) -> None:
     """
     with open(log, "rb", buffering=0) as file:  # noqa: PTH123
         fd = file.fileno()
-        layout = _layout(log, fd)
+        layout = _layout(fd, _read_hole(log))
         end = layout.length - (cap - cap // 2)
         noted = layout.hole
         if layout.cut or (noted is None and end <= cap // 2) or (noted is not None and noted.length is None):
@@ -191,15 +195,14 @@ def _kept(fd: int, layout: _Layout) -> Iterator[bytes]:
             at += len(part)
 
 
-def _layout(log: Path, fd: int) -> _Layout:
-    """Size and hole of an open log; a hole beyond the end (the job cut its own log) is none."""
-    hole = _read_hole(log)
+def _layout(fd: int, noted: _Hole | None) -> _Layout:
+    """How an open log is laid out; a hole beyond its end (the job emptied its own log) is none."""
     size = os.fstat(fd).st_size
-    if hole is not None and hole.length is not None and size < hole.length:
-        return _Layout(hole.length, hole, cut=True)
-    if hole is not None and hole.end > size:
+    if noted is not None and noted.length is not None and size < noted.length:
+        return _Layout(noted.length, noted, cut=True)
+    if noted is not None and noted.end > size:
         return _Layout(size, None, cut=False)
-    return _Layout(size, hole, cut=False)
+    return _Layout(size, noted, cut=False)
 
 
 def _read_hole(log: Path) -> _Hole | None:

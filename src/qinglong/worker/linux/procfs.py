@@ -5,6 +5,7 @@ Source: proc(5). ``proc`` arguments name the mount, so that tests can bring thei
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import Final, Literal, NamedTuple
 
@@ -82,10 +83,8 @@ def carries(stat: Stat, marks: tuple[bytes, ...], proc: str = PROC) -> Carrier:
     """
     for _ in range(_ENVIRON_TRIES):
         try:
-            raw = _environ(f"{proc}/{stat.pid}/environ")
-            if not raw and stat.state in "ZXx":
-                raw = _of_any_thread(f"{proc}/{stat.pid}/task")
-        except (FileNotFoundError, ProcessLookupError):
+            raw = _environ(f"{proc}/{stat.pid}/environ") or _of_any_thread(f"{proc}/{stat.pid}/task")
+        except FileNotFoundError:
             return "gone"
         except OSError:
             return "unreadable"
@@ -109,19 +108,26 @@ def belongs_to(pid: int, uid: int, proc: str = PROC) -> bool:
 
 
 def _environ(path: str) -> bytes:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    """The environment; empty for a thread that has ended (ESRCH) as for one that has none."""
+    parts = []
     try:
-        parts = []
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except ProcessLookupError:
+        return b""
+    try:
         while part := os.read(fd, _CHUNK):
             parts.append(part)
-        return b"".join(parts)
+    except ProcessLookupError:
+        return b""
     finally:
         os.close(fd)
+    return b"".join(parts)
 
 
 def _of_any_thread(folder: str) -> bytes:
     """When the first thread has ended its environment is gone, those of the others are not."""
     for name in os.listdir(folder):  # noqa: PTH208
-        if raw := _environ(f"{folder}/{name}/environ"):
-            return raw
+        with contextlib.suppress(FileNotFoundError):
+            if raw := _environ(f"{folder}/{name}/environ"):
+                return raw
     return b""

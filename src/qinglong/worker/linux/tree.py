@@ -68,7 +68,9 @@ def _judge(found: Found, identity: Identity) -> Presence:
         shown = found.unreadable[:_PIDS_SHOWN]
         return Presence("unverifiable", shown, f"{len(found.unreadable)} environments cannot be read")
     if not found.settled:
-        return Presence("unverifiable", detail="processes come and go too fast to be read")
+        return Presence(
+            "unverifiable", detail="the processes of this machine cannot be listed, or never stand still"
+        )
     return Presence("gone", detail="no process carries the id")
 
 
@@ -103,7 +105,10 @@ def look(target: Target) -> Found:
     search = _Search(target)
     seen: set[int] = set()
     for _ in range(_LISTINGS):
-        fresh = procfs.pids(target.proc) - seen
+        try:
+            fresh = procfs.pids(target.proc) - seen
+        except OSError:
+            break
         if not fresh:
             return search.found(settled=True)
         for pid in sorted(fresh):
