@@ -38,7 +38,7 @@ _SLOTS_MAX = 1_024
     "--slots", type=click.IntRange(1, _SLOTS_MAX), metavar="N", help="Runs at once [the profile's]."
 )
 @click.option(
-    "--drain", default="0s", show_default=True, metavar="D", help="Wait for running jobs when stopping."
+    "--drain", default="10s", show_default=True, metavar="D", help="Wait for running jobs when stopping."
 )
 @click.option(
     "--port", type=click.IntRange(0, 65_535), default=5800, show_default=True, help="Of the API; 0: any."

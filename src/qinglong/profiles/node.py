@@ -17,7 +17,7 @@ from qinglong.domain.definitions import FileSet
 from qinglong.domain.publishing import Published
 from qinglong.effects import Clock, Ids, Rng, SystemClock, SystemRng
 from qinglong.ledger.sqlite.folder import DataFolder
-from qinglong.ledger.sqlite.migrate import migrate
+from qinglong.ledger.sqlite.migrate import migrate, newest
 from qinglong.ledger.sqlite.queries import SqliteQueries
 from qinglong.ledger.sqlite.settings import setting
 from qinglong.ledger.sqlite.store import SqliteLedger
@@ -80,6 +80,7 @@ class Node:
         self._folder = DataFolder(data)
         self._tasks: list[asyncio.Task[None]] = []
         self.zone = "UTC"
+        self.schema = 0
 
     def open(self) -> None:
         """Take the folder and open what is in it. Raises ``Refused``, ``Unavailable``, ``Damaged``."""
@@ -88,6 +89,7 @@ class Node:
         db = connect(self.data / "ledger.db", cache_kib=self.profile.cache_kib)
         try:
             migrate(db, self._clock.wall_ms())
+            self.schema = newest()
             self.zone = setting(db, "zone", machine_zone())
         except BaseException:
             db.close()

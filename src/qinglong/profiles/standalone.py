@@ -9,6 +9,7 @@ import os
 import sys
 from pathlib import Path
 
+import apsw
 import msgspec
 
 from qinglong.api.app import build
@@ -80,11 +81,19 @@ class _Up:
         terminal = Terminal(options.data / "attempts", SystemClock(), self._write, color=options.color)
         node.agent.observer = terminal
         resumed, published = await node.start(first)
-        server = Server(build(node.control, token, profile=options.profile), listener)
+        api = build(
+            node.control,
+            token,
+            profile=options.profile,
+            host=options.host,
+            sqlite=apsw.sqlite_lib_version(),
+            schema=node.schema,
+            data=str(options.data),
+        )
+        server = Server(api, listener)
         await server.start()
-        url = f"http://{options.host}:{server.port}"
-        _announce(options.data / "api.json", url)
-        self._greet(url, first, published, resumed)
+        _announce(options.data / "api.json", server.url)
+        self._greet(server.url, first, published, resumed)
         tasks = [
             asyncio.ensure_future(terminal.run()),
             asyncio.ensure_future(node.watch(lambda: self._edited(files))),

@@ -26,6 +26,11 @@ def files(folder: Path = _FOLDER) -> list[tuple[int, str, str]]:
     return [(int(path.name[:4]), path.stem, path.read_text(encoding="utf-8")) for path in found]
 
 
+def newest(folder: Path = _FOLDER) -> int:
+    """The schema number that this program knows."""
+    return files(folder)[-1][0]
+
+
 def migrate(db: apsw.Connection, now_ms: int, folder: Path = _FOLDER) -> list[str]:
     """Apply what is missing, each file in one transaction; names of what was applied.
 
