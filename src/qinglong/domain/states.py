@@ -21,7 +21,7 @@ RUN: Final = _table(
     {
         "created": "queued cancelled timed_out",
         "queued": "created dispatching cancelled timed_out",
-        "dispatching": "queued running retry_wait failed cancelled timed_out lost",
+        "dispatching": "queued running retry_wait succeeded failed cancelled timed_out lost",
         "running": "retry_wait succeeded failed cancelled timed_out lost",
         "retry_wait": "queued created failed cancelled timed_out",
         "lost": "retry_wait failed cancelled timed_out",
