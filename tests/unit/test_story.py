@@ -287,7 +287,7 @@ def test_a_cancellation_that_is_not_confirmed_says_so():
 def test_a_lost_run_without_safety_says_why_it_is_not_retried():
     """Case 3: after the verdict the story names the missing declaration, and what would change it."""
     life = Life(spec()).begin()
-    proof = Evidence(RUN, "", 1, "not_running", "attestation", T0 + 2 * MINUTE, "", "tree_gone")
+    proof = Evidence(RUN, "", 1, "not_running", "attestation", T0 + 2 * MINUTE, "", "tree_gone", 1, 9)
     life.take(recovery.judge(life.found, proof, T0 + 2 * MINUTE, 0.0))
     assert "it will not run again: the task does not declare `safety`" in life.now()[0]
     life.take(retrying.settle_lost(life.found, T0 + 2 * MINUTE, 0.0))
@@ -303,7 +303,7 @@ def test_a_lost_run_without_safety_says_why_it_is_not_retried():
 def test_a_lost_run_that_may_run_again_waits_for_its_backoff():
     retry = Retry(3, ("failed", "lost"), Backoff(initial_ms=20_000))
     life = Life(spec(safety="idempotent", retry=retry)).begin()
-    proof = Evidence(RUN, "", 1, "not_running", "attestation", T0 + 1, "", "boot_changed")
+    proof = Evidence(RUN, "", 1, "not_running", "attestation", T0 + 1, "", "boot_changed", 1, 9)
     life.take(recovery.judge(life.found, proof, T0 + 1, 0.0))
     life.take(retrying.settle_lost(life.found, T0 + 1, 0.0))
     told = life.now()

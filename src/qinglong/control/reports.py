@@ -127,7 +127,7 @@ def _is_hex(text: str) -> bool:
 
 def _attest(draft: Draft, found: Aggregate | None, fence: Fence, report: Report) -> Change | Refusal:
     """The holder's journal answers what became of an Attempt; recovery decides on the recorded answer."""
-    lease = check(found, fence)
+    lease = check(found, fence, last_word=True)
     if isinstance(lease, Refusal):
         return lease
     if not report.answer:
@@ -142,6 +142,8 @@ def _attest(draft: Draft, found: Aggregate | None, fence: Fence, report: Report)
         draft.now_ms,
         report.detail,
         report.proof,
+        lease.generation,
+        lease.version,
     )
     evidence = recovery.believable(found, draft.session, evidence)
     change = recovery.record(found, evidence, draft.now_ms)

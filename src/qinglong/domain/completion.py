@@ -57,7 +57,7 @@ def complete(
 
     Refusal codes: the fence's, ``not_started`` (the start barrier was never passed).
     """
-    lease = check(found, fence)
+    lease = check(found, fence, last_word=True)
     if isinstance(lease, Refusal):
         return lease
     assert found is not None

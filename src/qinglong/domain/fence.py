@@ -21,16 +21,20 @@ class Fence(msgspec.Struct, frozen=True, gc=False):
     token_digest: str
 
 
-def check(found: Aggregate | None, fence: Fence) -> Lease | Refusal:
+def check(found: Aggregate | None, fence: Fence, *, last_word: bool = False) -> Lease | Refusal:
     """The live Lease that the report is covered by, or why it is not.
 
-    Refusal codes: ``run_unknown``, ``superseded`` (a newer Attempt exists), ``not_leased``, ``fenced`` (worker,
-    offer, generation or version differ), ``token``.
+    ``last_word``: what may still be said after the holder said that nothing of it runs. Refusal codes:
+    ``run_unknown``, ``attempt_unknown``, ``superseded`` (a newer Attempt exists), ``not_leased``, ``fenced``
+    (worker, offer, generation or version differ), ``token``, ``disowned``.
     """
     if found is None:
         return Refusal("run_unknown", "no such run")
-    if found.attempt.number != fence.attempt or found.attempt.step != fence.step:
-        return Refusal("superseded", f"attempt {found.attempt.number} is the newest", late=True)
+    newest = found.attempt.number
+    if found.attempt.step != fence.step or not 1 <= fence.attempt <= newest:
+        return Refusal("attempt_unknown", f"there is no such attempt; {newest} is the newest")
+    if newest != fence.attempt:
+        return Refusal("superseded", f"attempt {newest} is the newest", late=True)
     lease = found.lease
     if lease is None:
         return Refusal("not_leased", _ended(found), late=True)
@@ -43,6 +47,8 @@ def check(found: Aggregate | None, fence: Fence) -> Lease | Refusal:
         )
     if lease.token_digest != fence.token_digest:
         return Refusal("token", "the token does not match", late=True)
+    if lease.disowned and not last_word:
+        return Refusal("disowned", "its holder said that nothing of it runs", late=True)
     return lease
 
 
@@ -72,7 +78,8 @@ def replayed(kind: str, found: Aggregate | None, fence: Fence, session_id: str) 
         return False
     attempt, lease = found.attempt, found.lease
     if kind == "returned":
-        return attempt.lease_generation == fence.generation and attempt.lease_end in _RETURNED
+        same = attempt.number == fence.attempt and attempt.lease_generation == fence.generation
+        return same and attempt.lease_end in _RETURNED
     if not same_delivery(found, fence):
         return False
     if kind == "starting":

@@ -144,9 +144,14 @@ class Lease(msgspec.Struct, frozen=True, gc=False):
     granted_ms: int
     expires_ms: int
     reported_ms: int
-    """When the newest accepted report came; evidence older than this is void."""
+    """When the newest accepted report came."""
     judge_ms: int
     """Recovery looks at it from this moment on: its expiry, later after a fruitless look, at once after evidence."""
+
+    @property
+    def disowned(self) -> bool:
+        """Its holder said that nothing of the Attempt runs: from then on only its completion is accepted."""
+        return self.expires_ms == 0
 
     @property
     def ref(self) -> AttemptRef:
@@ -203,7 +208,12 @@ class Evidence(msgspec.Struct, frozen=True, gc=False):
     at_ms: int
     detail: str = ""
     proof: str = ""
-    """Which of the accepted proofs it carries: receipt, tree_gone, boot_changed."""
+    """Which of the accepted proofs it carries: tree_gone, boot_changed, not_begun."""
+    generation: int = 0
+    """Of the Lease that it speaks about: an answer about one delivery is void for the next."""
+    version: int = 0
+    """Of that Lease when it came. A report that was accepted later raised it, and made the answer void; no clock
+    is asked for this order, since clocks step back."""
 
 
 class Task(msgspec.Struct, frozen=True, gc=False):

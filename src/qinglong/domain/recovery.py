@@ -9,43 +9,55 @@ from msgspec.structs import replace
 
 from qinglong.domain.change import Aggregate, Change, Refusal, event
 from qinglong.domain.leases import ended, pristine
-from qinglong.domain.records import Evidence, Session
+from qinglong.domain.records import Evidence, Lease, Session
 from qinglong.domain.returning import redelivered
 from qinglong.domain.states import ATTEMPT_FINAL
 from qinglong.limits import MINUTE, SECOND
 
 TRUSTED_PROOFS = frozenset({"tree_gone", "boot_changed", "not_begun"})
+_OVER = frozenset({"never_began", "not_running"})
+"""Answers after which the holder has nothing left to say but its completion."""
 
 
 def judge(found: Aggregate, evidence: Evidence | None, now_ms: int, jitter: float) -> Change | Refusal:
     """The verdict on one candidate.
 
     ``claimed`` and expired → the same Attempt is redelivered (it provably never began); ``never_began`` from the
-    holder's journal likewise; ``not_running`` with a trusted proof → lost; anything else → unreachable, and wait.
-    Refusal code: ``live`` (nothing to recover).
+    holder's journal likewise, up to the report of ``running``; ``not_running`` with a trusted proof → lost; a live
+    Lease otherwise stays; anything else → unreachable, and wait. Refusal code: ``live`` (nothing to recover).
     """
     attempt, lease = found.attempt, found.lease
     if attempt.status in ATTEMPT_FINAL or attempt.pristine:
         return Refusal("live", "there is nothing to recover")
     usable = _usable(found, evidence)
-    if lease is not None and lease.expires_ms > now_ms and usable is None:
-        return Refusal("live", "its lease is live")
-    if attempt.status == "claimed":
+    answer = "" if usable is None else usable.answer
+    live = lease is not None and lease.expires_ms > now_ms
+    if attempt.status == "claimed" and (not live or answer in _OVER):
         return never_started(found, "lease_expired", now_ms, jitter, usable)
-    if usable is not None and usable.answer == "never_began":
+    if attempt.status == "starting" and answer == "never_began":
         return never_started(found, "lease_expired", now_ms, jitter, usable)
-    if usable is not None and usable.answer == "not_running" and usable.proof in TRUSTED_PROOFS:
+    if usable is not None and answer == "not_running" and usable.proof in TRUSTED_PROOFS:
         return lose(found, usable, now_ms)
+    if lease is not None and live:
+        return _kept(found, lease, now_ms)
     return unreachable(found, usable, now_ms)
 
 
 def _usable(found: Aggregate, evidence: Evidence | None) -> Evidence | None:
-    """Evidence older than the Lease's newest accepted report is void."""
+    """Evidence is void for another delivery, and once a later report of the Lease's holder was accepted."""
     if evidence is None or evidence.attempt != found.attempt.number or evidence.step != found.attempt.step:
         return None
-    if found.lease is not None and evidence.at_ms < found.lease.reported_ms:
+    lease = found.lease
+    if lease is None or evidence.generation != lease.generation or evidence.version < lease.version:
         return None
     return evidence
+
+
+def _kept(found: Aggregate, lease: Lease, now_ms: int) -> Change | Refusal:
+    """The Lease is live and nothing speaks against it: the next look is at its expiry."""
+    if lease.judge_ms > now_ms:
+        return Refusal("live", "its lease is live")
+    return Change(Aggregate(found.run, found.attempt, replace(lease, judge_ms=lease.expires_ms)))
 
 
 def lose(found: Aggregate, evidence: Evidence, now_ms: int) -> Change:
@@ -139,12 +151,14 @@ def believable(found: Aggregate, session: Session | None, evidence: Evidence) ->
 
 def record(found: Aggregate, evidence: Evidence, now_ms: int) -> Change | Refusal:
     """New evidence clears "not before": recovery looks at once. A holder's ``not_running`` or ``never_began`` also
-    ends its Lease's life; from then on only its completion is accepted. Refusal code ``not_leased``.
+    ends its Lease's life; from then on only its completion is accepted. Refusal codes ``not_leased``, ``disowned``.
     """
     lease = found.lease
     if lease is None:
         return Refusal("not_leased", "there is no lease to decide about")
+    if evidence.answer in _OVER:
+        lease = replace(lease, expires_ms=0)
+    elif lease.disowned:
+        return Refusal("disowned", "its holder said that nothing of it runs", late=True)
     lease = replace(lease, judge_ms=now_ms)
-    if evidence.answer in {"not_running", "never_began"}:
-        lease = replace(lease, expires_ms=min(lease.expires_ms, now_ms))
     return Change(Aggregate(found.run, found.attempt, lease))

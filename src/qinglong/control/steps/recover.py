@@ -46,9 +46,10 @@ class Recover:
 
         def decide(draft: Draft) -> str:
             found = draft.get(run_id)
-            if found is None or (hold_claimed and found.attempt.status == "claimed"):
+            answer = newest(draft.evidence.get(run_id, ()))
+            if found is None or (hold_claimed and found.attempt.status == "claimed" and answer is None):
                 return ""
-            verdict = recovery.judge(found, newest(draft.evidence.get(run_id, ())), draft.now_ms, jitter)
+            verdict = recovery.judge(found, answer, draft.now_ms, jitter)
             if not isinstance(verdict, Change):
                 return ""
             draft.apply(verdict)
@@ -63,5 +64,9 @@ class Recover:
 
 
 def newest(evidence: tuple[Evidence, ...]) -> Evidence | None:
-    """The answer that came last."""
-    return max(evidence, key=lambda answer: answer.at_ms, default=None)
+    """The answer that came last, by what it speaks about; clocks step back."""
+    return max(
+        evidence,
+        key=lambda answer: (answer.attempt, answer.generation, answer.version, answer.at_ms),
+        default=None,
+    )

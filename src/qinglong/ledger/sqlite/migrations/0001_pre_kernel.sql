@@ -238,6 +238,8 @@ CREATE TABLE evidence (
   at_ms INTEGER NOT NULL,
   detail TEXT NOT NULL,
   proof TEXT NOT NULL,
+  generation INTEGER NOT NULL,
+  version INTEGER NOT NULL,
   PRIMARY KEY (run_id, step, attempt, provider)
 ) STRICT, WITHOUT ROWID;
 
