@@ -53,6 +53,11 @@ class Door:
         self._begun_ms = None
         self._cycle = f"the last cycle failed: {reason}"
 
+    @property
+    def disk_reason(self) -> str:
+        """Why the disk's bolt is shut; empty when it is drawn."""
+        return self._disk
+
     def disk(self, reason: str) -> None:
         """The disk bolt: empty draws it."""
         self._disk = reason

@@ -50,6 +50,10 @@ class JobFiles:
         """Whether a file changed since it was last read."""
         return self._marks() != self._seen
 
+    def again(self) -> None:
+        """The newest edit could not be applied: count the files as edited until it is."""
+        self._seen = ()
+
     def _marks(self) -> _Mark:
         return tuple(_mark(path) for path in self._paths)
 

@@ -18,7 +18,7 @@ from qinglong.api.token import load_token
 from qinglong.domain.definitions import FileSet
 from qinglong.domain.publishing import Published
 from qinglong.effects import SystemClock, SystemRng
-from qinglong.errors import Invalid, QingLongError
+from qinglong.errors import Conflict, Invalid, QingLongError
 from qinglong.observability.logs import configure
 from qinglong.profiles.files import JobFiles, tell
 from qinglong.profiles.node import PROFILES, Node
@@ -43,6 +43,7 @@ class _Up:
 
     def __init__(self, options: UpOptions) -> None:
         self._options = options
+        self._paused = ""
         self._node = Node(options.data, PROFILES[options.profile], options.slots)
 
     def _write(self, text: str) -> None:
@@ -122,10 +123,20 @@ class _Up:
                 shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
                 self._say(f"{word}: {shown}")
 
+    def _tell_pause(self) -> None:
+        """Say when new Runs pause, why, and when they go on (I9)."""
+        reason = self._node.control.door.disk_reason
+        if reason and not self._paused:
+            self._say(f"new runs pause: {reason}")
+        if self._paused and not reason:
+            self._say("new runs go on")
+        self._paused = reason
+
     async def _edited(self, files: JobFiles) -> None:
         """Apply an edit; a broken one keeps the last good version and says what is wrong with it."""
         if (failure := self._node.failed()) is not None:
             raise failure
+        self._tell_pause()
         if not files.edited():
             return
         try:
@@ -133,8 +144,11 @@ class _Up:
         except Invalid:
             self._say("the edited job file is broken; the last good version stays in force:")
             tell(files.problems, lambda line: self._write(f"    {line}\n"))
-        except QingLongError as error:
+        except Conflict as error:
             self._say(f"the edit was not applied: {error}")
+        except QingLongError as error:
+            log.warning("the edit is not applied yet: %s", error)
+            files.again()
 
 
 def _announce(path: Path, url: str) -> None:
