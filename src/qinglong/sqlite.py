@@ -8,6 +8,7 @@ survives a power cut. Used by the ledger and by the worker's journal; it knows n
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading  # noqa: TID251 - this is the adapter
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import apsw
 
-from qinglong.errors import QingLongError, Unavailable, Unknown
+from qinglong.errors import Damaged, QingLongError, Unavailable, Unknown
 
 T = TypeVar("T")
 GROUP = 64
@@ -53,6 +54,8 @@ class Writer:
         self._connection = connection
         self._queue: SimpleQueue[_Member | None] = SimpleQueue()
         self._closed = False
+        self._closing = threading.Lock()
+        """Nothing is queued after the end marker: nobody would ever answer it."""
         self.commits = 0
         """COMMITs so far; tests and the bench count them."""
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
@@ -66,11 +69,12 @@ class Writer:
         return await self._submit(member, reads=False)
 
     async def _submit(self, member: Callable[[apsw.Connection], T], *, reads: bool) -> T:
-        if self._closed:
-            raise Unavailable("ledger_closed", "the database is closed")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._queue.put(_Member(member, future, loop, reads))
+        with self._closing:
+            if self._closed:
+                raise _closed()
+            self._queue.put(_Member(member, future, loop, reads))
         return await future
 
     async def read(self, read: Callable[[apsw.Connection], T]) -> T:
@@ -79,10 +83,11 @@ class Writer:
 
     def close(self) -> None:
         """Finish what is queued, then close the connection; blocks until then."""
-        if self._closed:
-            return
-        self._closed = True
-        self._queue.put(None)
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+            self._queue.put(None)
         self._thread.join()
         self._connection.close()
 
@@ -158,7 +163,7 @@ class Writer:
                 self._connection.execute("ROLLBACK")
             except apsw.Error:
                 return Unknown("commit_unknown", f"the commit's outcome is not known: {error}")
-        verdict = translate(error)
+        verdict = _harmless(error)
         if isinstance(verdict, QingLongError):
             return verdict
         return Unknown("commit_unknown", f"the commit's outcome is not known: {error}")
@@ -169,8 +174,33 @@ def _given_up(error: BaseException | None) -> BaseException:
     return error or Unavailable("rolled_back", "the database rolled the transaction back")
 
 
+def _closed() -> Unavailable:
+    return Unavailable("ledger_closed", "the database is closed")
+
+
+_TROUBLE = (
+    apsw.IOError,
+    apsw.CorruptError,
+    apsw.NotADBError,
+    apsw.NoMemError,
+    apsw.ProtocolError,
+    apsw.InterruptError,
+)
+
+
 def translate(error: BaseException) -> BaseException:
-    """A full or failing disk as ``Unavailable``; anything else as it is."""
+    """What one member met, in the project's words: a stored rule that was broken is damage, everything else
+    database trouble that left nothing behind; anything that is not SQLite's stays as it is.
+    """
+    if isinstance(error, apsw.ConstraintError):
+        return Damaged("constraint", f"a stored rule would be broken: {error}")
+    if isinstance(error, _TROUBLE):
+        return Unavailable("database_error", f"the database cannot be used: {error}")
+    return _harmless(error)
+
+
+def _harmless(error: BaseException) -> BaseException:
+    """As ``Unavailable`` what proves, of a COMMIT too, that nothing was committed; anything else as it is."""
     if isinstance(error, apsw.FullError):
         return Unavailable("disk_full", "the disk of the data folder is full", remedy="free some space")
     if isinstance(error, apsw.BusyError | apsw.LockedError):
@@ -194,7 +224,7 @@ def _resolve(group: list[_Member], outcomes: list[tuple[Any, BaseException | Non
     for member, (result, error) in zip(group, outcomes, strict=True):
         loops.setdefault(member.loop, []).append((member.future, result, error))
     for loop, pairs in loops.items():
-        if not loop.is_closed():
+        with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits any more
             loop.call_soon_threadsafe(deliver, pairs)
 
 
@@ -206,35 +236,42 @@ class Reader:
         self._queue: SimpleQueue[_Member | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._name = name
+        self._closed = False
+        self._closing = threading.Lock()
         self.reads = 0
         """Reads so far; tests and the bench count them."""
 
     async def run(self, read: Callable[[apsw.Connection], T]) -> T:
         """Run ``read`` on the connection; the thread starts with the first call."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
-            self._thread.start()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._queue.put(_Member(read, future, loop, reads=True))
+        with self._closing:
+            if self._closed:
+                raise _closed()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
+                self._thread.start()
+            self._queue.put(_Member(read, future, loop, reads=True))
         return await future
 
     def close(self) -> None:
         """Stop the thread after what is queued."""
-        if self._thread is not None:
+        with self._closing:
+            self._closed = True
             self._queue.put(None)
+        if self._thread is not None:
             self._thread.join()
             self._thread = None
 
     def _work(self) -> None:
-        connection = connect(self._path, readonly=True)
-        try:
-            while (member := self._queue.get()) is not None:
-                self.reads += 1
-                try:
-                    outcome: tuple[Any, BaseException | None] = (member.work(connection), None)
-                except Exception as error:
-                    outcome = (None, translate(error))
-                _resolve([member], [outcome])
-        finally:
+        connection: apsw.Connection | None = None
+        while (member := self._queue.get()) is not None:
+            self.reads += 1
+            try:
+                connection = connection or connect(self._path, readonly=True)
+                outcome: tuple[Any, BaseException | None] = (member.work(connection), None)
+            except Exception as error:
+                outcome = (None, translate(error))
+            _resolve([member], [outcome])
+        if connection is not None:
             connection.close()

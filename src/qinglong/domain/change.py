@@ -61,7 +61,7 @@ class Refusal(msgspec.Struct, frozen=True, gc=False):
 Record = LateEvidence | Evidence | Occurrence | Trigger | RunKey | Task | RevisionRow | Limit | Removed
 
 
-def event(run: Run, now_ms: int, kind: str, **data: Any) -> tuple[Run, Event]:
+def event(run: Run, now_ms: int, kind: str, /, **data: Any) -> tuple[Run, Event]:
     """The Run at its next version and the Event that carries that number (I1); ``None`` values are left out."""
     version = run.version + 1
     body = {key: value for key, value in data.items() if value is not None}
@@ -95,6 +95,8 @@ class Draft:
         """Task heads by id, each with the spec of its newest revision."""
         self.occurred: set[tuple[str, str]] = set()
         """Which of the asked (trigger id, occurrence key) were answered before (I6)."""
+        self.held = 0
+        """Live Leases of the worker whose Session was loaded, if they were counted."""
         self.run_key: tuple[str, str] | None = None
         """(digest, run id) of the idempotency key that was asked for."""
         self.attempts: dict[AttemptRef, Attempt] = {}

@@ -55,6 +55,8 @@ class Keys(msgspec.Struct, frozen=True):
     """(trigger id, occurrence key): tell which of these were answered before."""
     fences: bool = False
     """Fence numbers will be drawn."""
+    held: bool = False
+    """Count the live Leases of ``worker``, whichever session wrote them."""
 
 
 class Due(msgspec.Struct, frozen=True):
@@ -64,6 +66,8 @@ class Due(msgspec.Struct, frozen=True):
     retry: bool
     trigger: bool
     next_ms: int | None
+    offer: bool = False
+    """A Run that waited for its moment may be offered now: pulls that wait should look."""
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -71,6 +75,8 @@ class Page(msgspec.Struct, frozen=True):
 
     ids: tuple[str, ...]
     more: bool
+    granted: tuple[str, ...] = ()
+    """``offer_page`` only: Runs that were granted for one of the offer ids that are wanted again."""
 
 
 class RunFilter(msgspec.Struct, frozen=True):
@@ -135,8 +141,10 @@ class Ledger(Protocol):
         """Triggers with a due occurrence, oldest first."""
         ...
 
-    async def offer_page(self, limit: int) -> Page:
-        """Queued Runs that may be offered now, by priority, then oldest first."""
+    async def offer_page(self, limit: int, wanted: tuple[str, ...] = ()) -> Page:
+        """Queued Runs that may be offered now, by priority, then oldest first; and what was granted for the offer
+        ids ``wanted`` before: the reply was lost.
+        """
         ...
 
     async def unstarted_of_removed(self) -> Page:

@@ -65,7 +65,12 @@ class _Batches:
             if not batch:
                 continue
             before = db.total_changes()
-            db.executemany(sql(name), batch)
+            try:
+                db.executemany(sql(name), batch)
+            except apsw.ConstraintError as error:
+                if name != "lease/insert":
+                    raise
+                raise Conflict("offer_taken", "an offer of this id was granted before") from error
             if db.total_changes() - before != len(batch):
                 raise Conflict("compare_and_set", f"{name}: a record is not as it was loaded")
 
@@ -75,28 +80,38 @@ def apply(db: apsw.Connection, draft: Draft) -> Hints | None:
     batches = _Batches()
     due: list[int] = []
     stops: list[str] = []
+    moved = False
     for run_id, after in draft.aggregates.items():
         before = draft.loaded.get(run_id)
         if before is after:
             continue
+        moved = True
         _run(batches, before.run if before else None, after.run, due)
-        _lease(batches, before, after)
+        _lease(batches, before, after, due)
         if after.lease is not None and after.run.intent is not None:
             stops.append(after.lease.worker)
     _attempts(batches, draft)
     batches.rows["event/insert"] = [rows.row_of_event(event) for event in draft.events]
     batches.run(db)
     if draft.session is not None and draft.session is not draft.session_before:
-        db.execute(sql("session/upsert"), rows.row_of_session(draft.session))
+        _one(db, "session/upsert", rows.row_of_session(draft.session))
     if draft.fence_moved:
-        db.execute(sql("counter/set"), (draft.fence,))
+        _one(db, "counter/set", (draft.fence,))
     for record in draft.puts:
         _put(db, record, due)
+    if moved and any(gate.room > 0 and gate.waiting for gate in draft.gates.values()):
+        due.append(draft.now_ms)  # a place is free that nobody here could be promoted to: the sweep is due
     queued = bool(batches.rows["queue/insert"])
     if not (queued or due or stops or draft.events):
         return None
     changed = tuple({event.run_id for event in draft.events})
     return Hints(queued, min(due, default=None), tuple(stops), changed)
+
+
+def _one(db: apsw.Connection, name: str, values: tuple[Any, ...]) -> None:
+    db.execute(sql(name), values)
+    if db.changes() != 1:
+        raise Conflict("compare_and_set", f"{name}: the record is not as it was loaded")
 
 
 def _run(batches: _Batches, before: Run | None, after: Run, due: list[int]) -> None:
@@ -158,10 +173,13 @@ def _attempts(batches: _Batches, draft: Draft) -> None:
         batches.rows["attempt/update"].append((*values, *ref, old.status, old.lease_generation))
 
 
-def _lease(batches: _Batches, before: Aggregate | None, after: Aggregate) -> None:
+def _lease(batches: _Batches, before: Aggregate | None, after: Aggregate, due: list[int]) -> None:
+    """A Lease and the moment at which recovery wakes for it; a renewal only moves that moment away."""
     old, new = before.lease if before else None, after.lease
     if old is new:
         return
+    if new is not None and (old is None or new.judge_ms < old.judge_ms):
+        due.append(new.judge_ms)
     if old is not None and new is not None and _same_grant(old, new):
         values = _astuple(new)[rows.LEASE_CHANGES :]
         batches.rows["lease/update"].append((*values, *old.ref, old.generation, old.version))

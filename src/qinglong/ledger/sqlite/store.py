@@ -64,15 +64,16 @@ class SqliteLedger:
         now = self._clock.wall_ms()
 
         def read(db: apsw.Connection) -> Due:
-            moments = statements.row(db, "due/next", (now,)) or (None, None, None, None)
+            moments = statements.row(db, "due/next", (now,)) or (None, None, None, None, None)
             held = statements.row(db, "place/sweep", (1,)) is not None
-            judge, retry, trigger, _ = moments
+            judge, retry, trigger, _, offer = moments
             later = [moment for moment in moments if moment is not None and moment > now]
             return Due(
                 recover=judge is not None and judge <= now,
                 retry=held or (retry is not None and retry <= now),
                 trigger=trigger is not None and trigger <= now,
                 next_ms=min(later, default=None),
+                offer=offer is not None,
             )
 
         return await self._read(read)
@@ -99,9 +100,17 @@ class SqliteLedger:
         """See the port."""
         return await self._page("trigger/candidates", limit, self._clock.wall_ms())
 
-    async def offer_page(self, limit: int) -> Page:
+    async def offer_page(self, limit: int, wanted: tuple[str, ...] = ()) -> Page:
         """See the port."""
-        return await self._page("queue/candidates", limit, self._clock.wall_ms())
+        now = self._clock.wall_ms()
+
+        def read(db: apsw.Connection) -> Page:
+            found = [row[0] for row in statements.rows(db, "queue/candidates", (now, limit + 1))]
+            again = (statements.row(db, "lease/by_offer", (offer_id,)) for offer_id in wanted)
+            granted = tuple(row[0] for row in again if row is not None)
+            return Page(tuple(found[:limit]), len(found) > limit, granted)
+
+        return await self._read(read)
 
     async def unstarted_of_removed(self) -> Page:
         """See the port."""

@@ -4,4 +4,5 @@ SELECT
   (SELECT min(judge_ms) FROM leases),
   (SELECT min(due_ms) FROM due),
   (SELECT min(next_ms) FROM triggers WHERE next_ms IS NOT NULL),
-  (SELECT min(available_ms) FROM queue WHERE available_ms > 0 AND available_ms > ?)
+  (SELECT min(available_ms) FROM queue WHERE available_ms > 0 AND available_ms > ?1),
+  (SELECT min(available_ms) FROM queue WHERE available_ms > 0 AND available_ms <= ?1)
