@@ -58,7 +58,7 @@ def command(settings: Settings, runs: tuple[str, ...], wait: bool, reason: str) 
 def _ask(session: Session, run: str, reason: str) -> Reply:
     path = f"{API}/runs/{part(run)}/cancel"
     repeat = "cancel it again: asking twice is harmless"
-    reply = session.client.post(path, CancelRequest(reason=reason), {}, repeat)
+    reply = session.client.post(path, CancelRequest(reason=reason), {}, RunInfo, repeat)
     if not session.settings.json:
         _tell(session, reply.decode(RunInfo))
     return reply

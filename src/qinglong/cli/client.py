@@ -36,9 +36,15 @@ CONNECT_S: Final = 5.0
 READ_S: Final = 30.0
 """Silence after which a reply counts as lost, beside what a long poll asked for."""
 _PATIENT: Final = urllib3.Retry(
-    total=12, connect=12, read=12, redirect=0, status=0, other=0, backoff_factor=0.2, backoff_max=3.0
+    total=12,
+    redirect=0,
+    status_forcelist=(503,),
+    raise_on_status=False,
+    backoff_factor=0.2,
+    backoff_max=3.0,
+    retry_after_max=3,
 )
-"""For following: about half a minute, in which a server may restart."""
+"""For following: about half a minute, in which a server may restart or be busy."""
 _NEVER: Final = urllib3.Retry(total=0, redirect=0)
 _KINDS: Final[dict[int, type[QingLongError]]] = {
     2: errors.Invalid,
@@ -76,6 +82,10 @@ class Client:
         self.server = server
         self._pool = urllib3.PoolManager(maxsize=1, retries=False)
 
+    def close(self) -> None:
+        """Close the connection; the client may still be used."""
+        self._pool.clear()
+
     def get(self, path: str, query: Query | None = None, *, patient: bool = False, wait_ms: int = 0) -> Reply:
         """Read something; ``patient`` outlasts a restart of the server, ``wait_ms`` is added to the time-out."""
         try:
@@ -83,12 +93,15 @@ class Client:
         except (HTTPError, OSError) as error:
             raise self._unreachable(error) from None
 
-    def post(self, path: str, body: msgspec.Struct, headers: dict[str, str], repeat: str) -> Reply:
-        """Change something. ``repeat`` is the remedy when the reply is lost. Raises ``Unknown`` then."""
+    def post(
+        self, path: str, body: msgspec.Struct, headers: dict[str, str], kind: type[object], repeat: str
+    ) -> Reply:
+        """Change something; the reply is a ``kind``. ``Unknown`` with the remedy ``repeat`` when it is lost."""
         raw = msgspec.json.encode(body)
         headers = {"Content-Type": "application/json", **headers}
         try:
-            return self._request("POST", path, None, raw, headers, patient=False, wait_ms=0)
+            reply = self._request("POST", path, None, raw, headers, patient=False, wait_ms=0)
+            reply.decode(kind)
         except (HTTPError, OSError) as error:
             if _never_sent(error):
                 raise self._unreachable(error) from None
@@ -100,6 +113,7 @@ class Client:
             if error.code == "bad_reply":
                 raise lost_reply(repeat) from None
             raise
+        return reply
 
     def _request(
         self,

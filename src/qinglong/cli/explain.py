@@ -36,14 +36,12 @@ def command(settings: Settings, run: str) -> int:
     terminal.say(f"{header}: {terminal.paint(state.text, state.style)}")
     terminal.say()
     for event in detail.events:
-        terminal.say(
-            f"{terminal.paint(_when(event, terminal), 'dim')}  {_sentence(event, detail.run.run_id)}"
-        )
+        terminal.hanging(_when(event, terminal), _sentence(event, detail.run.run_id))
     if detail.now:
         terminal.say()
         terminal.say(terminal.paint("Now:", "bold"))
         for sentence in detail.now:
-            terminal.say(f"  {_safe(sentence)}")
+            terminal.hanging("", _safe(sentence))
     return 0
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import traceback
+from itertools import pairwise
 from typing import Any, TextIO
 
 import click
@@ -33,8 +34,7 @@ def warn(error: QingLongError, settings: Settings) -> None:
 
 def _json_was_asked(arguments: list[str]) -> bool:
     """Parsing may have failed before the option was reached."""
-    pairs = zip(arguments, [*arguments[1:], ""], strict=True)
-    return any(first == "--output=json" or (first, second) == ("--output", "json") for first, second in pairs)
+    return "--output=json" in arguments or ("--output", "json") in pairwise(arguments)
 
 
 def _facts(error: QingLongError) -> dict[str, Any]:

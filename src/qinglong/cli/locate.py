@@ -89,7 +89,11 @@ def _address(data: Path) -> Address:
 
 
 def _url(text: str, place: str) -> str:
-    parts = urlsplit(text)
+    try:
+        parts = urlsplit(text)
+        _ = parts.port
+    except ValueError:
+        parts = urlsplit("")
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise Invalid(
             "server_url", f"{text!r} is not a server's address", place=place, remedy="http://HOST:PORT"

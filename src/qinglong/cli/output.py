@@ -17,6 +17,9 @@ class StateLine:
         self._terminal = terminal
         self._live = terminal.is_tty and terminal.color
         self._text = ""
+        self._drawn = False
+        self._room = True
+        """Whether the cursor is at the beginning of a line: only there the line does not destroy output."""
 
     def show(self, text: str) -> None:
         """The state is this now; the same text again prints nothing."""
@@ -24,29 +27,36 @@ class StateLine:
             return
         self._text = text
         if self._live:
-            self.draw()
+            self._draw()
             return
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
 
     def hide(self) -> None:
         """Make room for output."""
-        if self._live and self._text:
+        if self._drawn:
+            self._drawn = False
             sys.stdout.write("\r\x1b[K")
-
-    def draw(self) -> None:
-        """Put the line back."""
-        if self._live and self._text:
-            shown = self._text[: max(self._terminal.width - 1, 1)]
-            sys.stdout.write(f"\r\x1b[K{self._terminal.paint(shown, 'dim')}")
             sys.stdout.flush()
+
+    def back(self, *, room: bool) -> None:
+        """After output: put the line back, if the output ended its own line (``room``)."""
+        self._room = room
+        self._draw()
 
     def end(self, text: str) -> None:
         """The last state, as a line of its own."""
         self.hide()
-        sys.stdout.flush()
         self._text, self._live = "", False
         self.show(text)
+
+    def _draw(self) -> None:
+        if not self._live or not self._text or not self._room:
+            return
+        shown = self._text[: max(self._terminal.width - 1, 1)]
+        sys.stdout.write(f"\r\x1b[K{self._terminal.paint(shown, 'dim')}")
+        sys.stdout.flush()
+        self._drawn = True
 
 
 class Output:
@@ -99,8 +109,8 @@ class Output:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
         self._fresh = data.endswith(b"\n")
-        if self._state is not None and self._fresh:
-            self._state.draw()
+        if self._state is not None:
+            self._state.back(room=self._fresh)
 
 
 __all__ = ["Output", "StateLine"]

@@ -16,6 +16,7 @@ from qinglong.cli.settings import Settings
 from qinglong.cli.terminal import line
 from qinglong.cli.times import took
 from qinglong.cli.verb import verb
+from qinglong.domain.states import RUN_FINAL
 from qinglong.effects import Ids, SystemClock, SystemRng
 from qinglong.errors import Invalid, Unavailable, Unknown
 from qinglong.wire.api import KEY_CHARS, RunDetail, RunInfo, RunRequest
@@ -41,7 +42,7 @@ def command(settings: Settings, task: str, follows: bool, allow_overlap: bool, k
     wish = RunRequest(task=task, project=settings.project, allow_overlap=allow_overlap)
     repeat = f"repeat with the same key: {_again(settings, wish, key)}"
     try:
-        reply = session.client.post(f"{API}/runs", wish, {"Idempotency-Key": key}, repeat)
+        reply = session.client.post(f"{API}/runs", wish, {"Idempotency-Key": key}, RunInfo, repeat)
         run = reply.decode(RunInfo)
     except Unknown as error:
         raise Unknown(error.code, error.message, place=error.place, remedy=repeat) from None
@@ -88,12 +89,18 @@ def _to_the_end(session: Session, run: RunInfo) -> RunDetail:
     output = Output(session.terminal, state=state)
     tail = Tail(session.client, run.run_id, output, 1)
     try:
-        detail = follow(session.client, first, lambda now: state.show(_words(now)), tail)
+        detail = follow(session.client, first, lambda now: _show(state, now), tail)
     finally:
         state.hide()
         output.end()
     state.end(_last_words(detail.run))
     return detail
+
+
+def _show(state: StateLine, run: RunInfo) -> None:
+    """Every state but the last, which is told with its reason when all output is there."""
+    if run.state not in RUN_FINAL:
+        state.show(_words(run))
 
 
 def _words(run: RunInfo) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from urllib.parse import quote
 
+import click
+
 from qinglong.cli.client import Client, Query, Reply
 from qinglong.cli.locate import locate
 from qinglong.cli.settings import Settings
@@ -20,6 +22,7 @@ class Session:
         self.settings = settings
         self.terminal = Terminal(settings)
         self.client = Client(locate(settings))
+        click.get_current_context().call_on_close(self.client.close)
 
     def get(self, path: str, query: Query | None = None) -> Reply:
         """Read ``/api/v1`` + ``path``."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -23,6 +24,9 @@ _UNSAFE: Final = re.compile("\x1b\\[[0-9;:]*m|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x
 _CODES: Final = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "cyan": 36, "dim": 2, "bold": 1}
 _LINE_BYTES: Final = 64 * KIB
 """A longer line is printed in pieces."""
+
+_LEAST_WIDTH: Final = 20
+"""A narrower column of text is left to the terminal's own wrapping."""
 
 
 class Cell(NamedTuple):
@@ -57,6 +61,14 @@ class Terminal:
     def say(self, text: str = "") -> None:
         """One line of ours."""
         sys.stdout.write(f"{text}\n")
+
+    def hanging(self, label: str, text: str) -> None:
+        """A label and a text beside it; on a terminal the text's further lines stand under its first."""
+        indent = len(label) + 2
+        if self.is_tty and self.width > indent + _LEAST_WIDTH:
+            lines = textwrap.wrap(text, self.width - indent, break_on_hyphens=False)
+            text = f"\n{' ' * indent}".join(lines)
+        self.say(f"{self.paint(label, 'dim')}  {text}" if label else f"  {text}")
 
     def table(self, headers: tuple[str, ...], rows: Sequence[tuple[Cell, ...]], *, loose: int) -> None:
         """A table: rich on a terminal, aligned text elsewhere. Column ``loose`` may wrap, the others never do."""
@@ -113,7 +125,11 @@ class SafeBytes:
 
     def _safe(self, data: bytes) -> str:
         text = _UNSAFE.sub(self._visible, data.decode("utf-8", "replace"))
-        return f"{text}\x1b[0m" if self._keep_color and _SGR.search(text) else text
+        if not self._keep_color or _SGR.search(text) is None:
+            return text
+        # Nothing of ours is painted in the job's colours.
+        end = "\n" if text.endswith("\n") else ""
+        return f"{text.removesuffix(end)}\x1b[0m{end}"
 
     def _visible(self, found: re.Match[str]) -> str:
         text = found[0]

@@ -92,6 +92,7 @@ def adopted(data: Data, _at: int) -> str:
     )
 
 
+_ENDED: Final = {"timed_out": "timed out", "cancelled": "was cancelled", "failed": "failed"}
 _STOPPED_BY: Final[dict[str, str]] = {
     "cancel": "its cancellation had been asked for",
     "deadline": "the run's deadline had passed",
@@ -106,7 +107,7 @@ def completed(data: Data, _at: int) -> str:
     stopped = said(data, "stopped_by")
     told = f"{name} succeeded."
     if status != "succeeded":
-        told = f"{name} {status.replace('_', ' ')}{_ending(data, stopped)}."
+        told = f"{name} {_ENDED.get(status, status)}{_ending(data, stopped)}."
     if stopped:
         told += f" The worker stopped it because {_STOPPED_BY.get(stopped, stopped)}."
     return told + _output(data) + _leftovers(data) + _under_intent(data, status)
@@ -138,7 +139,7 @@ def _leftovers(data: Data) -> str:
 
 def _under_intent(data: Data, status: str) -> str:
     intent = said(data, "final")
-    if not intent:
+    if not intent or status in {"cancelled", "timed_out"}:
         return ""
     asked = "cancellation" if intent == "cancel" else "deadline"
     if status == "succeeded":

@@ -151,8 +151,8 @@ def _ended(run: Run) -> str:
     if run.intent is None or run.intent.kind != "cancel" or run.state != "cancelled":
         return f"{told}. A final run never changes."
     asked = words.actor(run.intent.by)
-    why = run.intent.reason
-    return f"{told}, asked by {asked}{bracketed('' if why == run.reason else clean(why))}. A final run never changes."
+    why = bracketed("" if run.intent.reason == run.reason else clean(run.intent.reason))
+    return f"{told}; {asked} had asked for it{why}. A final run never changes."
 
 
 def _intent(run: Run, now_ms: int) -> list[str]:
