@@ -56,5 +56,5 @@ def running(
     lease = lengthened(lease, now_ms, lease_ms)
     attempt = replace(found.attempt, status="running", running_ms=now_ms, lease_version=lease.version)
     run = replace(found.run, state="running", unreachable_ms=None)
-    run, told = event(run, now_ms, "running", attempt=attempt.number, **facts)
+    run, told = event(run, now_ms, "running", **{**facts, "attempt": attempt.number})
     return Change(Aggregate(run, attempt, lease), (told,))

@@ -25,7 +25,7 @@ class Admission(msgspec.Struct, frozen=True):
     occurrence: str | None = None
     scheduled_ms: int | None = None
     allow_overlap: bool = False
-    """An explicit override: it starts beside an older Run, and still counts at the gate."""
+    """An explicit override: it starts beside an older Run of its task, and still counts at the gate."""
     by: str = ""
     priority: int = 0
 
@@ -41,23 +41,37 @@ def gate_keys(task: Task, spec: TaskSpec) -> tuple[str, ...]:
 
 
 def admit(draft: Draft, wish: Admission) -> Change | Refusal:
-    """The Run, queued or held, or why not (``overlap``, ``queue_full``, ``group_full``).
+    """The Run, queued or held, or why not (see :func:`refusal`).
 
     Under ``replace`` the caller cancels the older Runs in the same transaction; see :func:`replaced`.
     """
+    why_not = refusal(draft, wish)
+    if why_not is not None:
+        return why_not
     gates = gate_keys(wish.task, wish.spec)
-    overlap = next((draft.gates[key] for key in gates if is_overlap(key)), None)
-    if overlap is not None and not wish.allow_overlap:
-        refusal = _overlap_refusal(overlap, wish.spec)
-        if refusal is not None:
-            return refusal
-    closed = None if wish.allow_overlap else first_closed(gates, draft.gates)
-    if closed is not None and len(closed.waiting) >= OVERLAP_QUEUE:
-        return Refusal("group_full", f"{len(closed.waiting)} runs already wait at {closed.key}")
+    closed = first_closed(_binding(gates, wish), draft.gates)
     held_by = ""
     if closed is not None:
         held_by = "overlap" if is_overlap(closed.key) else "concurrency"
     return _born(draft.now_ms, wish, gates, held_by, closed)
+
+
+def refusal(draft: Draft, wish: Admission) -> Refusal | None:
+    """Why there can be no such Run: ``overlap``, ``queue_full``, ``group_full``; ``None`` if there can."""
+    gates = _binding(gate_keys(wish.task, wish.spec), wish)
+    overlap = next((draft.gates[key] for key in gates if is_overlap(key)), None)
+    why_not = None if overlap is None else _overlap_refusal(overlap, wish.spec)
+    if why_not is not None:
+        return why_not
+    closed = first_closed(tuple(key for key in gates if not is_overlap(key)), draft.gates)
+    if closed is not None and len(closed.waiting) >= OVERLAP_QUEUE:
+        return Refusal("group_full", f"{len(closed.waiting)} runs already wait at {closed.key}")
+    return None
+
+
+def _binding(gates: tuple[str, ...], wish: Admission) -> tuple[str, ...]:
+    """The gates that can hold this Run: an override passes its task's overlap, never a concurrency group."""
+    return tuple(key for key in gates if not (wish.allow_overlap and is_overlap(key)))
 
 
 def _overlap_refusal(gate: Gate, spec: TaskSpec) -> Refusal | None:

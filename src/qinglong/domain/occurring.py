@@ -7,7 +7,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from qinglong.domain import ending, schedule
-from qinglong.domain.admission import Admission, admit, replaced
+from qinglong.domain.admission import Admission, admit, refusal, replaced
 from qinglong.domain.change import Change, Draft, Refusal
 from qinglong.domain.definitions import TaskSpec
 from qinglong.domain.publishing import trigger_spec
@@ -63,7 +63,13 @@ def occur(
 
 
 def place(draft: Draft, wish: Admission) -> Change | Refusal:
-    """Admit into the draft, ending older Runs first where the task says ``overlap: replace``."""
+    """Admit into the draft, ending older Runs first where the task says ``overlap: replace``.
+
+    What is refused ends nothing.
+    """
+    why_not = refusal(draft, wish)
+    if why_not is not None:
+        return why_not
     for older in replaced(draft, wish):
         ended = ending.cancel(older, "overlap", "replaced by a newer run", draft.now_ms)
         if isinstance(ended, Change):

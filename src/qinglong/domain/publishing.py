@@ -67,7 +67,8 @@ def publish(draft: Draft, files: FileSet, source: str, new_id: Callable[[], str]
     ]
     for task in removed:
         draft.puts.append(replace(task, removed_ms=draft.now_ms))
-        draft.puts.extend(Removed(trigger.trigger_id) for trigger in triggers.get(task.task_id, []))
+        for trigger in triggers.get(task.task_id, []):
+            _remove(draft, trigger)
     for group, capacity in sorted(files.concurrency_groups.items()):
         draft.puts.append(Limit(group_key(files.project, group), capacity))
     return Published(
@@ -128,7 +129,13 @@ def _triggers(
                 next_ms=schedule.first_after(wanted, draft.now_ms, anchor),
             )
         )
-    draft.puts.extend(Removed(trigger.trigger_id) for trigger in old.values())
+    for trigger in old.values():
+        _remove(draft, trigger)
+
+
+def _remove(draft: Draft, trigger: Trigger) -> None:
+    _supersede(draft, trigger)
+    draft.puts.append(Removed(trigger.trigger_id))
 
 
 def _interval_changed(known: Trigger, wanted: TriggerSpec) -> bool:
@@ -140,6 +147,11 @@ def _supersede(draft: Draft, known: Trigger) -> None:
     """Occurrences of the old revision that nobody settled leave a row (I9)."""
     if known.next_ms is None or known.next_ms > draft.now_ms:
         return
+    owed = schedule.supersede(trigger_spec(known), known.cursor_ms, draft.now_ms, known.anchor_ms)
+    last = max((*owed.due, *(skip.last_ms for skip in owed.skips)), default=known.next_ms)
+    count = len(owed.due) + sum(skip.count for skip in owed.skips)
     draft.puts.append(
-        Occurrence(known.trigger_id, str(known.next_ms), known.next_ms, draft.now_ms, 1, None, "superseded")
+        Occurrence(
+            known.trigger_id, str(known.next_ms), known.next_ms, last, max(count, 1), None, "superseded"
+        )
     )

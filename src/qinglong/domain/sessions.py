@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from qinglong.domain.change import Refusal
 from qinglong.domain.records import Session
+from qinglong.domain.states import SESSION
 
 
 class Introduction(msgspec.Struct, frozen=True):
@@ -65,9 +66,11 @@ def pull(
 
 
 def transition(session: Session | None, session_id: str, generation: int, state: str) -> Session | Refusal:
-    """online → draining → offline. Refusal codes: ``session_unknown``, ``session_replaced``."""
+    """online → draining → offline. Refusal codes: ``session_unknown``, ``session_replaced``, ``unlawful``."""
     if session is None or session.session_id != session_id:
         return Refusal("session_unknown", "register first")
     if session.generation != generation:
         return Refusal("session_replaced", "a newer process registered under this name")
+    if state != session.state and state not in SESSION[session.state]:
+        return Refusal("unlawful", f"a session cannot go from {session.state} to {state}")
     return replace(session, state=state, version=session.version + 1)
