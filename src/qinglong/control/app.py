@@ -57,9 +57,9 @@ class ControlPlane:
         def decide(draft: Draft) -> Run | Refusal | str:
             if draft.run_key is not None:
                 return _known(draft.run_key, digest)
-            if task_id not in draft.tasks:
-                return Refusal("task_unknown", "the task was removed")
-            head, spec = draft.tasks[task_id]
+            head, spec = draft.tasks.get(task_id, (None, None))
+            if head is None or spec is None or head.removed_ms is not None:
+                return Refusal("task_removed", f"task {task} was removed")
             wish = Admission(run_id, head, spec, "manual", allow_overlap=allow_overlap, by=by)
             answer = place(draft, wish)
             if isinstance(answer, Refusal):

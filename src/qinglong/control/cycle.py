@@ -47,7 +47,7 @@ class Cycle:
             self.outcomes["failed"] += 1
             log.exception("the cycle failed in recovery or retry; no offers until one succeeds")
             return False, self._soon(None)
-        if self._door.cycle_ok():
+        if self._door.cycle_ok() or due.offer:
             self._wakes.work()
         if due.trigger and self._door.is_open:
             again |= await self._triggered()

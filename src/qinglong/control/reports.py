@@ -6,6 +6,7 @@ When a batch fails as a whole it is redone report by report, so that one bad rep
 from __future__ import annotations
 
 import hashlib
+import logging
 
 import msgspec
 
@@ -20,6 +21,7 @@ from qinglong.ledger.port import Keys
 from qinglong.limits import REPORT_BYTES
 from qinglong.wire.worker import Answer, Directive, Report
 
+log = logging.getLogger("qinglong.reports")
 _FREES = {"completed", "attest"}
 _encode = msgspec.json.encode
 
@@ -40,8 +42,9 @@ class Reports:
             return await self._batch(worker, session_id, reports)
         except (Unknown, Unavailable):
             raise
-        except QingLongError as error:
+        except Exception as error:
             if len(reports) == 1:
+                self.refused += 1
                 return [Answer("refused", _reason(error))], []
         answers: list[Answer] = []
         directives: list[Directive] = []
@@ -65,7 +68,9 @@ class Reports:
             promote(draft)
             return answers, directives_of(draft, keys.runs)
 
-        return await self._deps.ledger.transact(keys, decide)
+        answers, directives = await self._deps.ledger.transact(keys, decide)
+        self.refused += sum(answer.outcome == "refused" for answer in answers)
+        return answers, directives
 
     def _one(self, draft: Draft, worker: str, session_id: str, report: Report) -> Answer:
         fence = fence_of(worker, report)
@@ -77,7 +82,6 @@ class Reports:
         if replayed(report.kind, found, fence, session_id):
             assert found is not None
             return msgspec.structs.replace(_accepted(found, report, draft.now_ms), outcome="replayed")
-        self.refused += 1
         if answer.late and found is not None:
             draft.puts.append(_late(fence, report, answer, draft.now_ms))
         return Answer("refused", answer.code)
@@ -180,5 +184,9 @@ def _late(fence: Fence, report: Report, refusal: Refusal, now_ms: int) -> LateEv
     return LateEvidence(fence.run_id, fence.step, fence.attempt, digest, now_ms, refusal.code, body)
 
 
-def _reason(error: QingLongError) -> str:
-    return "damaged" if isinstance(error, Damaged) else error.code
+def _reason(error: Exception) -> str:
+    """A Conflict by its code; anything else is a stored record, or a rule of ours, that this report breaks."""
+    if isinstance(error, QingLongError) and not isinstance(error, Damaged):
+        return error.code
+    log.error("a report cannot be applied", exc_info=error)
+    return "damaged"

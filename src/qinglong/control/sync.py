@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 from qinglong.control.deps import Deps
 from qinglong.control.door import Door
@@ -99,13 +100,15 @@ class WorkerDoor:
         """
         if len(request.reports) > REPORTS_PER_SYNC:
             raise Invalid("too_many_reports", f"at most {REPORTS_PER_SYNC} reports a sync")
-        answers, directives = await self._reported(worker, request)
-        offers = await self._pull(worker, request)
-        directives += await self._directives(worker)
-        if request.wait_ms > 0 and not (answers or offers or directives):
-            await self._wakes.wait_for_work(poke, request.wait_ms / 1000)
+        with self._wakes.listening(poke):
+            answers, directives = await self._reported(worker, request)
             offers = await self._pull(worker, request)
-            directives = await self._directives(worker)
+            directives += await self._directives(worker)
+            if request.wait_ms > 0 and not (answers or offers or directives):
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(poke.wait(), request.wait_ms / 1000)
+                offers = await self._pull(worker, request)
+                directives = await self._directives(worker)
         return Reply(tuple(answers), offers, tuple(dict.fromkeys(directives)), self._deps.times.lease_ms)
 
     async def _reported(self, worker: str, request: Sync) -> tuple[list[Answer], list[Directive]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from qinglong.ledger.port import Hints
 
@@ -52,13 +52,12 @@ class Wakes:
         for event in self._work:
             event.set()
 
-    async def wait_for_work(self, poke: asyncio.Event, timeout_s: float) -> None:
-        """Return when there may be work, when ``poke`` is set, or after the time."""
+    @contextlib.contextmanager
+    def listening(self, poke: asyncio.Event) -> Iterator[None]:
+        """Set ``poke`` when there may be work. Listen first, then look: what comes in between is not missed."""
         self._work.add(poke)
         try:
-            await asyncio.wait_for(poke.wait(), timeout_s)
-        except TimeoutError:
-            return
+            yield
         finally:
             self._work.discard(poke)
 

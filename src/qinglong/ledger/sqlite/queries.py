@@ -42,7 +42,7 @@ class SqliteQueries:
 
     async def find_run(self, text: str) -> tuple[str, ...]:
         """See the port; an id's end is searched among the newest Runs only."""
-        return await self._run(lambda db: _find(db, text.lower()))
+        return await self._run(lambda db: _find(db, text))
 
     async def events(self, run_id: str, after: int) -> tuple[Event, ...]:
         """See the port."""
@@ -169,10 +169,11 @@ def _waits_for(db: apsw.Connection, run: Run) -> tuple[str, ...]:
 
 
 def _find(db: apsw.Connection, text: str) -> tuple[str, ...]:
+    task = statements.row(db, "task/by_name", ("default", text))
+    text = text.lower()
     exact = statements.row(db, "run/get", (text,))
     if exact is not None:
         return (text,)
-    task = statements.row(db, "task/by_name", ("default", text))
     if task is not None:
         newest = statements.row(db, "run/newest_of_task", task)
         return () if newest is None else (newest[0],)
