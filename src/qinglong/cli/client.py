@@ -42,7 +42,7 @@ _PATIENT: Final = urllib3.Retry(
     raise_on_status=False,
     backoff_factor=0.2,
     backoff_max=3.0,
-    retry_after_max=3,
+    respect_retry_after_header=False,
 )
 """For following: about half a minute, in which a server may restart or be busy."""
 _NEVER: Final = urllib3.Retry(total=0, redirect=0)
