@@ -1,0 +1,1 @@
+"""Measurements of QingLong against its own targets: ``python -m bench``. See ``docs/benchmarks.md``."""
