@@ -18,8 +18,8 @@ BODY_MS: Final = 20 * SECOND
 """For the whole request body."""
 KEEP_ALIVE_MS: Final = 15 * SECOND
 """How long an idle connection stays open."""
-LINGER_MS: Final = 10 * SECOND
-"""How long a closing connection may take to deliver what is written."""
+TAKE_MS: Final = 60 * SECOND
+"""How long a client may take to take what is written, while more waits or the connection is closing."""
 DISCARD_BYTES: Final = 4 * MIB
 """Of a body that nobody wants, read and thrown away so that the client sees the answer and not a reset."""
 DISCARD_MS: Final = 1 * SECOND

@@ -140,6 +140,18 @@ class Connection(HttpToolsProtocol):
         super().timeout_keep_alive_handler()
         self._end_soon()
 
+    def pause_writing(self) -> None:
+        """The client does not take what is written."""
+        super().pause_writing()
+        self._end_soon()
+
+    def resume_writing(self) -> None:
+        """It does, after all."""
+        super().resume_writing()
+        if self._end_timer is not None and not self.transport.is_closing():
+            self._end_timer.cancel()
+            self._end_timer = None
+
     def send_400_response(self, msg: str) -> None:
         """The parser gave up."""
         self._refuse(400, "http_malformed", "this is not an HTTP/1.1 request")
@@ -186,6 +198,6 @@ class Connection(HttpToolsProtocol):
         self._end_soon()
 
     def _end_soon(self) -> None:
-        """A closing connection ends even if the client does not take what is written."""
+        """A client that does not take what is written loses its connection."""
         if self._end_timer is None:
-            self._end_timer = self.loop.call_later(bounds.LINGER_MS / 1000, self.transport.abort)
+            self._end_timer = self.loop.call_later(bounds.TAKE_MS / 1000, self.transport.abort)

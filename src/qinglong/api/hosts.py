@@ -57,6 +57,9 @@ def _plain(host: str) -> str:
 
 def _address(host: str) -> IPv4Address | IPv6Address | None:
     try:
-        return ip_address(host)
+        found = ip_address(host)
     except ValueError:
         return None
+    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
+        return found.ipv4_mapped
+    return found

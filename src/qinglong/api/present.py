@@ -13,6 +13,7 @@ import msgspec
 from qinglong.domain import cron, states, story
 from qinglong.domain.definitions import Command, TriggerSpec, decode_cached
 from qinglong.domain.durations import format_ms
+from qinglong.domain.publishing import trigger_spec
 from qinglong.domain.records import Attempt, Event, Occurrence, Run, Trigger
 from qinglong.errors import Invalid
 from qinglong.ledger.port import RunView, TaskView
@@ -29,7 +30,6 @@ from qinglong.wire.api import (
 
 _COMMAND_CHARS: Final = 120
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_TRIGGER: Final = msgspec.json.Decoder(TriggerSpec)
 
 
 def run_info(run: Run, attempts: Iterable[Attempt] = ()) -> RunInfo:
@@ -137,7 +137,7 @@ def skipped_info(trigger: Trigger, occurrence: Occurrence) -> SkippedInfo:
 
 def trigger_info(trigger: Trigger) -> TriggerInfo:
     """One trigger, in words."""
-    spec = _TRIGGER.decode(trigger.spec)
+    spec = trigger_spec(trigger)
     is_cron = spec.kind == "cron"
     return TriggerInfo(
         id=trigger.name,

@@ -31,7 +31,8 @@ class BadField(BadRequest):
 
     def __init__(self, status: int, code: str, where: str, field: str, why: str, *, remedy: str = "") -> None:
         place = f"{where} field {field}" if field else where
-        super().__init__(status, code, f"the {where} is not valid", place=place, remedy=remedy)
+        message = f"the {where} is not valid" + ("" if field else f": {why}")
+        super().__init__(status, code, message, place=place, remedy=remedy)
         self.field = field
         self.why = why
 
@@ -71,7 +72,9 @@ def problem_of(error: Exception) -> Problem:
         error = QingLongError(
             "internal", "the server met an error of its own", remedy="its log has the details; report it"
         )
-    wrong = ({"field": error.field, "message": error.why},) if isinstance(error, BadField) else ()
+    wrong: tuple[dict[str, str], ...] = ()
+    if isinstance(error, BadField) and error.field:
+        wrong = ({"field": error.field, "message": error.why},)
     return Problem(
         type="about:blank",
         title=HTTPStatus(error.status).phrase,

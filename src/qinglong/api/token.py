@@ -91,9 +91,11 @@ def read_token(path: Path) -> str:
         raise Unavailable(
             "token_unreadable", f"cannot read the token: {error.strerror}", place=str(path)
         ) from None
-    with os.fdopen(handle, "rb") as file:
-        _check_file(os.fstat(file.fileno()), path)
-        raw = file.read(TOKEN_FILE_BYTES + 1)
+    try:
+        _check_file(os.fstat(handle), path)
+        raw = os.read(handle, TOKEN_FILE_BYTES + 1)
+    finally:
+        os.close(handle)
     return _checked(raw, path)
 
 
