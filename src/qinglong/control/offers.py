@@ -67,7 +67,8 @@ class Offers:
         )
         if isinstance(session, Refusal):
             return []
-        room = session.max_runs - draft.held
+        room = session.max_runs - len(draft.held)
+        wants = {offer_id: want for offer_id, want in wants.items() if offer_id not in draft.held}
         granted: list[_Granted] = []
         for run_id in ids:
             found = draft.get(run_id)

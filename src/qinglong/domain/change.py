@@ -95,8 +95,8 @@ class Draft:
         """Task heads by id, each with the spec of its newest revision."""
         self.occurred: set[tuple[str, str]] = set()
         """Which of the asked (trigger id, occurrence key) were answered before (I6)."""
-        self.held = 0
-        """Live Leases of the worker whose Session was loaded, if they were counted."""
+        self.held: frozenset[str] = frozenset()
+        """Offer ids of the live Leases of the worker whose Session was loaded, if they were asked for."""
         self.run_key: tuple[str, str] | None = None
         """(digest, run id) of the idempotency key that was asked for."""
         self.attempts: dict[AttemptRef, Attempt] = {}

@@ -56,7 +56,7 @@ class Keys(msgspec.Struct, frozen=True):
     fences: bool = False
     """Fence numbers will be drawn."""
     held: bool = False
-    """Count the live Leases of ``worker``, whichever session wrote them."""
+    """Load the offer ids of the live Leases of ``worker``, whichever session wrote them."""
 
 
 class Due(msgspec.Struct, frozen=True):

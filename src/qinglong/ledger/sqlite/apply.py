@@ -65,12 +65,7 @@ class _Batches:
             if not batch:
                 continue
             before = db.total_changes()
-            try:
-                db.executemany(sql(name), batch)
-            except apsw.ConstraintError as error:
-                if name != "lease/insert":
-                    raise
-                raise Conflict("offer_taken", "an offer of this id was granted before") from error
+            db.executemany(sql(name), batch)
             if db.total_changes() - before != len(batch):
                 raise Conflict("compare_and_set", f"{name}: a record is not as it was loaded")
 

@@ -42,8 +42,8 @@ def load(db: apsw.Connection, keys: Keys, now_ms: int) -> Draft:
         if statements.row(db, "occurrence/exists", (trigger_id, key)) is not None:
             draft.occurred.add((trigger_id, key))
     if keys.held:
-        count = statements.row(db, "lease/count_of_worker", (keys.worker,))
-        draft.held = 0 if count is None else count[0]
+        offers = statements.rows(db, "lease/offers_of_worker", (keys.worker,))
+        draft.held = frozenset(row[0] for row in offers)
     if keys.fences:
         counter = statements.row(db, "counter/get")
         draft.fence = 0 if counter is None else counter[0]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import apsw
+import msgspec
 
 from qinglong.domain.change import Draft
 from qinglong.domain.records import Lease
@@ -19,6 +20,7 @@ from qinglong.limits import PAGE_CAP
 from qinglong.sqlite import Writer
 
 T = TypeVar("T")
+_json = msgspec.json.encode
 
 
 class SqliteLedger:
@@ -106,9 +108,8 @@ class SqliteLedger:
 
         def read(db: apsw.Connection) -> Page:
             found = [row[0] for row in statements.rows(db, "queue/candidates", (now, limit + 1))]
-            again = (statements.row(db, "lease/by_offer", (offer_id,)) for offer_id in wanted)
-            granted = tuple(row[0] for row in again if row is not None)
-            return Page(tuple(found[:limit]), len(found) > limit, granted)
+            again = statements.rows(db, "lease/by_offers", (_json(wanted),)) if wanted else []
+            return Page(tuple(found[:limit]), len(found) > limit, tuple(row[0] for row in again))
 
         return await self._read(read)
 
