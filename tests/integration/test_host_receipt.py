@@ -212,7 +212,7 @@ from qinglong.worker.linux import LinuxHost
 host = LinuxHost(Path(sys.argv[1]), 1 << 20)
 ids = []
 for number, go in ((1, True), (2, False)):
-    key = AttemptKey("run", "", number)
+    key = AttemptKey(sys.argv[4], "", number)
     spec = TaskSpec("t", Command("text", text=sys.argv[2]), cwd=sys.argv[3])
     handle = host.launch(Launch(key, spec, 1, None))
     ids.append(msgspec.to_builtins(handle.identity))
@@ -227,12 +227,13 @@ def test_a_killed_worker_leaves_its_jobs_to_the_next(tmp_path):
     """Cases 1 and 3: kill -9 of the worker ends no job; the next worker finds it, waits, and reads the receipt."""
     attempts = tmp_path / "attempts"
     wait_for_end = "until [ -e end ]; do sleep 0.01; done; echo done; exit 4"
-    words = [sys.executable, "-c", WORKER, str(attempts), wait_for_end, str(tmp_path)]
+    run = f"run-{os.getpid()}"
+    words = [sys.executable, "-c", WORKER, str(attempts), wait_for_end, str(tmp_path), run]
     dead = subprocess.run(words, stdout=subprocess.PIPE, check=False, timeout=30)
     assert dead.returncode == -signal.SIGKILL
     begun, waiting = (msgspec.convert(raw, Identity) for raw in json.loads(dead.stdout))
     host = LinuxHost(attempts, MIB)
-    one, two = AttemptKey("run", "", 1), AttemptKey("run", "", 2)
+    one, two = AttemptKey(run, "", 1), AttemptKey(run, "", 2)
 
     assert eventually(lambda: host.receipt(two)) == Receipt("not_begun")
     assert eventually(lambda: host.presence(two, waiting).state == "gone")
@@ -254,4 +255,4 @@ def test_a_killed_worker_leaves_its_jobs_to_the_next(tmp_path):
     assert folder.log_path(attempts, one).read_bytes() == b"done\n"
     for key in (one, two):
         host.discard(key)
-    assert sorted(path.name for path in (attempts / "run").iterdir()) == ["-.1.log", "-.2.log"]
+    assert sorted(path.name for path in (attempts / run).iterdir()) == ["-.1.log", "-.2.log"]

@@ -210,7 +210,7 @@ def test_a_reused_pid_is_a_stranger(machine):
     """The keeper's number now names another process, which leads a group and a session of its own."""
     stranger = subprocess.Popen(["sh", "-c", "sleep 60 & wait"], start_new_session=True)
     try:
-        key = AttemptKey("an-older-run", "", 1)
+        key = AttemptKey(f"older-{os.getpid()}-{time.monotonic_ns()}", "", 1)
         boot_id, pid_ns = machine.host.boot()
         stat = procfs.read_stat(stranger.pid)
         old = Identity(boot_id, pid_ns, stranger.pid, stat.start_ticks - 100, "", os.geteuid())
@@ -289,12 +289,12 @@ def test_no_process_list_no_verdict(tmp_path):
 
 
 def test_presence_is_cheap(machine):
-    """A look costs milliseconds at most, a "gone" by control group far less (generous bounds for busy machines)."""
+    """CPU time of a look: some 10 µs for each process, far less by control group; bounds are generous."""
     job = machine.run(text("true"))
     job.wait()
     costs = []
     for _ in range(20):
-        start = time.perf_counter()
+        start = time.process_time()
         assert job.presence().state == "gone"
-        costs.append(time.perf_counter() - start)
-    assert min(costs) < 0.000_05 * len(procfs.pids()) + 0.002
+        costs.append(time.process_time() - start)
+    assert min(costs) < 0.000_1 * len(procfs.pids()) + 0.002

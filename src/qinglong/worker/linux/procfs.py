@@ -97,14 +97,28 @@ def carries(stat: Stat, marks: tuple[bytes, ...], proc: str = PROC) -> Carrier:
 def belongs_to(pid: int, uid: int, proc: str = PROC) -> bool:
     """Is ``uid`` the real, effective, saved or file system user of the process? True when that is hidden."""
     try:
-        with open(f"{proc}/{pid}/status", "rb") as file:  # noqa: PTH123
-            lines = file.read().splitlines()
+        uids = _status(pid, b"Uid:", proc)
     except (FileNotFoundError, ProcessLookupError):
         return False
     except OSError:
         return True
-    wanted = str(uid).encode()
-    return any(line.startswith(b"Uid:") and wanted in line.split()[1:] for line in lines)
+    return str(uid).encode() in uids
+
+
+def catches(pid: int, signum: int, proc: str = PROC) -> bool:
+    """Has the process a handler for that signal? A shell has none before it came to its ``trap``."""
+    try:
+        masks = _status(pid, b"SigCgt:", proc)
+    except OSError:
+        return False
+    return bool(masks) and bool(int(masks[0], 16) >> (signum - 1) & 1)
+
+
+def _status(pid: int, field: bytes, proc: str) -> list[bytes]:
+    """The words of one field of ``/proc/PID/status``."""
+    with open(f"{proc}/{pid}/status", "rb") as file:  # noqa: PTH123
+        lines = file.read().splitlines()
+    return next((line.split()[1:] for line in lines if line.startswith(field)), [])
 
 
 def _environ(path: str) -> bytes:

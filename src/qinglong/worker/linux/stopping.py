@@ -19,10 +19,6 @@ from qinglong.worker.linux import cgroup, procfs
 from qinglong.worker.linux.procfs import Stat
 from qinglong.worker.linux.tree import Target, look
 
-KEEPER_CATCHES: Final = frozenset(
-    getattr(signal, f"SIG{name}") for name in ["HUP", "INT", "QUIT", "ALRM", "TERM", "USR1", "USR2", "PIPE"]
-)
-"""What ``keeper.sh`` traps: these may go to its whole group."""
 KILL_S: Final = 10.0
 """Bound of :func:`kill`."""
 _KEEPER_S: Final = 2.0
@@ -62,15 +58,15 @@ def send(stat: Stat, signum: int, proc: str = procfs.PROC) -> bool:
 def signal_group(target: Target, signum: int) -> int:
     """Signal the command's process group, its session and the command itself; how many it may have reached.
 
-    At once to the whole group while the keeper lives and survives it, so that no fork slips through; one by one
-    otherwise. The keeper is not counted.
+    At once to the whole group while the keeper lives and traps it, so that no fork slips through; one by one
+    otherwise. The keeper is not counted; one that still waits for its go byte ends by it.
     """
     found = look(target)
     group = target.identity.pid
     chosen = [
         stat for stat in found.members if group in (stat.pgrp, stat.session) or _is_command(stat, target)
     ]
-    if found.keeper is None or signum not in KEEPER_CATCHES:
+    if found.keeper is None or not procfs.catches(found.keeper.pid, signum, target.proc):
         return _send_all(chosen, signum)
     inside = [stat for stat in chosen if stat.pgrp == group]
     with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -107,7 +103,14 @@ def _round(target: Target, *, keeper_too: bool) -> None:
     found = look(target)
     _send_all(found.members, signal.SIGKILL)
     if found.keeper is not None:
-        # One that still waits for its go byte ends by this; any other takes no notice.
-        send(found.keeper, signal.SIGKILL if keeper_too else signal.SIGTERM)
+        _end_keeper(found.keeper, target, by_force=keeper_too)
     if keeper_too and target.identity.cgroup:
         cgroup.kill(target.identity.cgroup)
+
+
+def _end_keeper(keeper: Stat, target: Target, *, by_force: bool) -> None:
+    """A keeper that still waits for its go byte ends by SIGTERM, with a receipt; any other takes no notice."""
+    if by_force:
+        send(keeper, signal.SIGKILL)
+    elif procfs.catches(keeper.pid, signal.SIGTERM, target.proc):
+        send(keeper, signal.SIGTERM)
