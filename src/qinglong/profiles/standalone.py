@@ -79,6 +79,7 @@ class _Up:
         options, node = self._options, self._node
         listener = bind(options.host, options.port)
         token = load_token(options.data, SystemRng())
+        configure(json=options.json_logs, level=logging.INFO, stream=sys.stderr, conceal=(token,))
         terminal = Terminal(options.data / "attempts", SystemClock(), self._write, color=options.color)
         node.agent.observer = terminal
         resumed, published = await node.start(first)

@@ -101,6 +101,7 @@ def _runs(db: apsw.Connection, where: RunFilter) -> tuple[Run, ...]:
     name, values = (
         "run/list",
         {
+            "project": where.project,
             "before": where.before or _LAST,
             "since": since_id(where.since_ms),
             "limit": min(where.limit, LIST_CAP),
@@ -169,14 +170,14 @@ def _waits_for(db: apsw.Connection, run: Run) -> tuple[str, ...]:
 
 
 def _find(db: apsw.Connection, text: str) -> tuple[str, ...]:
-    task = statements.row(db, "task/by_name", ("default", text))
+    tasks = statements.rows(db, "task/named", (text,))
     text = text.lower()
     exact = statements.row(db, "run/get", (text,))
     if exact is not None:
         return (text,)
-    if task is not None:
-        newest = statements.row(db, "run/newest_of_task", task)
-        return () if newest is None else (newest[0],)
+    if tasks:
+        newest = [statements.row(db, "run/newest_of_task", task) for task in tasks]
+        return tuple(row[0] for row in newest if row is not None)
     if len(text) < 4 or not set(text) <= set("0123456789abcdef-"):
         return ()
     recent = statements.rows(db, "run/newest_ids", (_RECENT,))

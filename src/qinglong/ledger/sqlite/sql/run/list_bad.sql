@@ -7,5 +7,5 @@ SELECT
   signal, finished_ms
 FROM runs
 WHERE finished_ms IS NOT NULL AND state <> 'succeeded' AND state = :state
-  AND run_id < :before AND run_id >= :since
+  AND project = :project AND run_id < :before AND run_id >= :since
 ORDER BY run_id DESC LIMIT :limit

@@ -6,5 +6,5 @@ SELECT
   held_by, attempt, barriers, returns, available_ms, intent, unreachable_ms, reason, exit_code,
   signal, finished_ms
 FROM runs
-WHERE state = 'succeeded' AND run_id < :before AND run_id >= :since
+WHERE state = 'succeeded' AND project = :project AND run_id < :before AND run_id >= :since
 ORDER BY run_id DESC LIMIT :limit
