@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import time
 import uuid
 from collections.abc import Callable
@@ -18,6 +19,9 @@ from qinglong.worker.linux.handle import KeeperHandle
 WITHIN_S = 15.0
 HAS_CGROUP = bool(cgroup.parent())
 IS_ROOT = os.geteuid() == 0
+BUSYBOX = shutil.which("busybox")
+SHELLS = [("/bin/sh",), ("/bin/bash", "--posix")] + ([(BUSYBOX, "sh")] if BUSYBOX else [])
+"""What may be /bin/sh somewhere."""
 
 
 def text(script: str, shell: Any = "sh") -> Command:

@@ -14,13 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from host_support import HAS_CGROUP, IS_ROOT, Machine, argv, script, text
+from host_support import HAS_CGROUP, IS_ROOT, SHELLS, Machine, argv, script, text
 from qinglong.domain.definitions import Secret
 from qinglong.worker.host import AttemptKey, Receipt, StartFailed
 from qinglong.worker.linux import environment, launching
 
 NASTY = "a'b\"c$(id)\n${HOME}`id`é"
-BUSYBOX = shutil.which("busybox")
 NEEDS_ROOT = pytest.mark.skipif(not IS_ROOT, reason="switching accounts needs root")
 
 
@@ -30,17 +29,7 @@ def machine(tmp_path):
         yield made
 
 
-def shells():
-    """Every shell of this machine that may be /bin/sh somewhere."""
-    found = [("/bin/sh",)]
-    if bash := shutil.which("bash"):
-        found.append((bash, "--posix"))
-    if BUSYBOX:
-        found.append((BUSYBOX, "sh"))
-    return found
-
-
-@pytest.fixture(params=shells(), ids=lambda shell: Path(shell[0]).name)
+@pytest.fixture(params=SHELLS, ids=lambda shell: Path(shell[0]).name)
 def keeper_shell(request, monkeypatch):
     monkeypatch.setattr(launching, "SHELL", request.param)
 

@@ -14,16 +14,21 @@ import msgspec
 import pytest
 import uvloop
 
-from host_support import IS_ROOT, Machine, alive, argv, eventually, text
+from host_support import IS_ROOT, SHELLS, Machine, alive, argv, eventually, text
 from qinglong.limits import MIB
 from qinglong.worker.host import AttemptKey, Identity, Receipt
-from qinglong.worker.linux import LinuxHost, folder, procfs
+from qinglong.worker.linux import LinuxHost, folder, launching, procfs
 
 
 @pytest.fixture
 def machine(tmp_path):
     with Machine(tmp_path) as made:
         yield made
+
+
+@pytest.fixture(params=SHELLS, ids=lambda shell: Path(shell[0]).name)
+def keeper_shell(request, monkeypatch):
+    monkeypatch.setattr(launching, "SHELL", request.param)
 
 
 @pytest.mark.parametrize(
@@ -40,14 +45,14 @@ def machine(tmp_path):
         ("exit 192", Receipt("ended", 192)),
     ],
 )
-def test_receipt_tells_the_end(machine, how, receipt):
+def test_receipt_tells_the_end(machine, how, receipt, keeper_shell):
     job = machine.run(text(how))
     assert job.wait() == receipt
     assert job.log() == b""
     assert job.presence().state == "gone"
 
 
-def test_no_go_byte_no_command(machine, tmp_path):
+def test_no_go_byte_no_command(machine, tmp_path, keeper_shell):
     """I3: an end of the go pipe before the byte is proof that nothing ran."""
     job = machine.launch(text("touch ran"))
     assert job.presence().state == "alive"
@@ -60,7 +65,7 @@ def test_no_go_byte_no_command(machine, tmp_path):
         job.handle.go()
 
 
-def test_a_stop_before_the_go_byte_means_not_begun(machine, tmp_path):
+def test_a_stop_before_the_go_byte_means_not_begun(machine, tmp_path, keeper_shell):
     job = machine.launch(text("touch ran"))
     assert job.kill().state == "gone"
     job.handle.go()
@@ -83,7 +88,7 @@ def test_the_same_attempt_may_be_launched_again_after_not_begun(machine):
 @pytest.mark.parametrize(
     "name", ["HUP", "INT", "QUIT", "ALRM", "TERM", "USR1", "USR2", "PIPE", "TSTP", "VTALRM"]
 )
-def test_keeper_outlives_the_stop_signals_of_its_group(machine, name):
+def test_keeper_outlives_the_stop_signals_of_its_group(machine, name, keeper_shell):
     ready = "import signal\nsignal.signal(signal.SIGPIPE, signal.SIG_DFL)\nprint('up', flush=True)\nsignal.pause()"
     job = machine.run(argv(sys.executable, "-I", "-c", ready))
     job.says("up")
@@ -95,7 +100,7 @@ def test_keeper_outlives_the_stop_signals_of_its_group(machine, name):
     assert job.wait() == Receipt("ended", signal=getattr(signal, f"SIG{name}"))
 
 
-def test_case_61_a_stop_asks_first_and_kills_after_the_grace(machine):
+def test_case_61_a_stop_asks_first_and_kills_after_the_grace(machine, keeper_shell):
     """The one stop path: a signal to the group, and whoever takes no notice is killed."""
     polite = machine.run(text("trap 'echo bye; exit 7' TERM; echo up; while :; do sleep 0.01; done"))
     deaf = machine.run(text("trap '' TERM; echo up; while :; do sleep 0.01; done"))

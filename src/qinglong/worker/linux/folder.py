@@ -73,8 +73,12 @@ def allocate(path: Path, uid: int, mode: int = 0o600) -> None:
 
 def create(path: Path, uid: int, mode: int = 0o600, flags: int = 0) -> int:
     """A descriptor on a new, empty file that ``uid`` owns. An older file goes: its writer keeps its own inode."""
-    path.unlink(missing_ok=True)
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW | flags, mode)
+    flags |= os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        fd = os.open(path, flags, mode)
+    except FileExistsError:
+        path.unlink()
+        fd = os.open(path, flags, mode)
     if uid != os.geteuid():
         try:
             os.fchown(fd, uid, -1)
