@@ -83,6 +83,16 @@ def cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) * _TICK_S
 
 
+def switches(pid: int) -> int:
+    """How often the process' threads have gone to sleep by themselves and were woken again."""
+    found = 0
+    for status in Path(f"/proc/{pid}/task").glob("*/status"):
+        for line in status.read_text("ascii").splitlines():
+            if line.startswith("voluntary_ctxt_switches:"):
+                found += int(line.split()[1])
+    return found
+
+
 def memory_mib(pid: int) -> tuple[float, float]:
     """(RSS, PSS) of a process in MiB."""
     return _kib(pid, "status", "VmRSS:") / 1024, _kib(pid, "smaps_rollup", "Pss:") / 1024
