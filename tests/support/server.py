@@ -145,8 +145,6 @@ class Server:
         self.options = options
         self.before = tuple(before)
         """Words before ``ql up``, such as ``unshare …``."""
-        self.user: int | None = None
-        """The account that ``ql`` runs under, if it is not ours."""
         self.env = {"PATH": os.environ["PATH"], "HOME": str(folder), "LANG": "C.UTF-8", "TMPDIR": str(folder)}
         self._up: subprocess.Popen[bytes] | None = None
         self._started = 0
@@ -193,7 +191,6 @@ class Server:
                 stderr=err,
                 env=self.env,
                 cwd=self.folder,
-                user=self.user,
                 start_new_session=True,
             )
 
@@ -309,7 +306,6 @@ class Server:
             cwd=self.folder,
             timeout=within,
             check=False,
-            user=self.user,
         )
         return Ended(
             done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
@@ -350,7 +346,6 @@ class Server:
             cwd=self.folder,
             timeout=WITHIN_S,
             check=False,
-            user=self.user,
         )
         return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
 
