@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import sys
@@ -20,6 +19,7 @@ from qinglong.domain.publishing import Published
 from qinglong.effects import SystemClock, SystemRng
 from qinglong.errors import Conflict, Invalid, QingLongError
 from qinglong.observability.logs import configure
+from qinglong.profiles.console import Console
 from qinglong.profiles.files import JobFiles, tell
 from qinglong.profiles.node import PROFILES, Node
 from qinglong.profiles.options import UpOptions
@@ -45,14 +45,10 @@ class _Up:
         self._options = options
         self._paused = ""
         self._node = Node(options.data, PROFILES[options.profile], options.slots)
-
-    def _write(self, text: str) -> None:
-        with contextlib.suppress(BrokenPipeError, BlockingIOError):
-            sys.stdout.write(text)
-            sys.stdout.flush()
+        self._console = Console(sys.stdout)
 
     def _say(self, text: str) -> None:
-        self._write(f"• {text}\n")
+        self._console.write(f"• {text}\n")
 
     async def run(self) -> int:
         signals = Signals()
@@ -80,7 +76,9 @@ class _Up:
         listener = bind(options.host, options.port)
         token = load_token(options.data, SystemRng())
         configure(json=options.json_logs, level=logging.INFO, stream=sys.stderr, conceal=(token,))
-        terminal = Terminal(options.data / "attempts", SystemClock(), self._write, color=options.color)
+        terminal = Terminal(
+            options.data / "attempts", SystemClock(), self._console.write, color=options.color
+        )
         node.agent.observer = terminal
         resumed, published = await node.start(first)
         api = build(
@@ -144,7 +142,7 @@ class _Up:
             self._changes(await self._node.publish(files.load()))
         except Invalid:
             self._say("the edited job file is broken; the last good version stays in force:")
-            tell(files.problems, lambda line: self._write(f"    {line}\n"))
+            tell(files.problems, lambda line: self._console.write(f"    {line}\n"))
         except Conflict as error:
             self._say(f"the edit was not applied: {error}")
         except QingLongError as error:
