@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import pty
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
@@ -110,15 +111,37 @@ def _inotify() -> int:
     return descriptor
 
 
-def test_a_lost_terminal_disturbs_no_job(serve: Callable[..., Server]) -> None:
-    """Whatever cannot be written to stdout (a full disk, a closed terminal): jobs run, are watched and end."""
-    server = serve(jobs(t=diary("echo out"), slow={"run": "sleep 300", "timeout": "500ms"}))
-    with open("/dev/full", "wb") as full:
-        server.start(stdout=full)
-    runs = [server.admit("t"), server.admit("slow"), server.admit("t", allow_overlap=True)]
-    states = [server.until(run)["run"]["state"] for run in runs]
-    assert states == ["succeeded", "timed_out", "succeeded"]
-    assert server.stop() == 0
+@pytest.mark.parametrize("kind", ["full", "unread-pipe", "closed-pipe", "paused-terminal", "closed-terminal"])
+def test_a_lost_or_paused_terminal_holds_nothing_up(kind: str, serve: Callable[..., Server]) -> None:
+    """Whatever takes stdout or not: jobs run, are watched and end, and the API answers."""
+    flood = (
+        'i=0; while [ $i -lt 4000 ]; do echo "$i 0123456789012345678901234567890123456789"; i=$((i+1)); done'
+    )
+    server = serve(jobs(t=diary(flood), slow={"run": "sleep 300", "timeout": "500ms"}))
+    with _stdout(kind) as stdout:
+        server.start(stdout=stdout)
+        runs = [server.admit("t"), server.admit("slow")]
+        states = [server.until(run)["run"]["state"] for run in runs]
+        assert states == ["succeeded", "timed_out"]
+        assert server.ready()[0] == 200
+        assert server.stop() == 0
+
+
+@contextlib.contextmanager
+def _stdout(kind: str) -> Iterator[int]:
+    """A descriptor to write to that takes nothing, or takes no more after a while."""
+    if kind == "full":
+        theirs, ours = -1, os.open("/dev/full", os.O_WRONLY)
+    else:
+        theirs, ours = pty.openpty() if kind.endswith("terminal") else os.pipe()
+    if kind.startswith("closed"):
+        os.close(theirs)
+    try:
+        yield ours
+    finally:
+        os.close(ours)
+        if theirs >= 0 and not kind.startswith("closed"):
+            os.close(theirs)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlsplit
 
 T = TypeVar("T")
@@ -173,13 +173,13 @@ class Server:
         up = [QL, "up", str(self.file), "--data", str(self.data), "--port", "0"]
         return [*self.before, *up, *self.options, *more]
 
-    def start(self, *more: str, stdout: IO[bytes] | int | None = None) -> Server:
+    def start(self, *more: str, stdout: int | None = None) -> Server:
         """Start ``ql up`` and return when it is ready. Raises :class:`NotUp` with its words if it ends instead."""
         self.launch(*more, stdout=stdout)
         wait_until(self._is_ready, "ql up is ready")
         return self
 
-    def launch(self, *more: str, stdout: IO[bytes] | int | None = None) -> None:
+    def launch(self, *more: str, stdout: int | None = None) -> None:
         """Start ``ql up`` without waiting for anything."""
         assert self._up is None, "it runs already"
         self._started += 1
