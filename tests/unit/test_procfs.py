@@ -66,6 +66,6 @@ def test_where_control_groups_are_made(tmp_path, root, own, made):
 def test_no_control_groups_at_all(tmp_path):
     assert cgroup.parent(tmp_path / "none", tmp_path / "none") == ""
     assert cgroup.populated(str(tmp_path)) is None
-    assert cgroup.make(str(tmp_path / "none"), "x", 1) == ""
+    assert cgroup.make(str(tmp_path / "none"), "x") == ""
     assert cgroup.members(str(tmp_path / "none")) == frozenset()
     assert cgroup.kill(str(tmp_path / "none")) is False

@@ -118,6 +118,8 @@ def _triggers(
         if known is not None:
             _supersede(draft, known)
         anchor = draft.now_ms if known is None or _interval_changed(known, wanted) else known.anchor_ms
+        # A clock that stepped back must not open what was settled before (I6).
+        cursor = draft.now_ms if known is None else max(known.cursor_ms, draft.now_ms)
         draft.puts.append(
             Trigger(
                 trigger_id=new_id() if known is None else known.trigger_id,
@@ -125,8 +127,8 @@ def _triggers(
                 name=wanted.id,
                 spec=raw,
                 anchor_ms=anchor,
-                cursor_ms=draft.now_ms,
-                next_ms=schedule.first_after(wanted, draft.now_ms, anchor),
+                cursor_ms=cursor,
+                next_ms=schedule.first_after(wanted, cursor, anchor),
             )
         )
     for trigger in old.values():

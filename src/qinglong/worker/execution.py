@@ -91,23 +91,50 @@ class Execution:
 
     async def begin(self) -> None:
         """A fresh offer: through the start barrier, then watch it to its end."""
-        journal, host, entry = self._shared.journal, self._shared.host, self.entry
+        journal, entry = self._shared.journal, self.entry
         await journal.put(entry)
         if self._stop_wanted:
             await self._report("returned", reason="shutdown")
             await journal.close_entry(entry.key)
             return
         self.started = True
-        if not await self._report("starting"):
+        starting = asyncio.ensure_future(self._report("starting"))
+        prepared = await self._prepare()
+        allowed = await starting
+        if isinstance(prepared, Handle) and allowed:
+            await self._go(prepared)
+        elif isinstance(prepared, Handle):
+            await _abandon(prepared)
+            await self._close(None)
+        elif not allowed:
             await journal.close_entry(entry.key)
-            return
+        elif isinstance(prepared, StartFailed):
+            await self._finish(Result(start_failed=prepared.reason))
+        else:
+            await self._attest("never_began", "not_begun", f"it could not be made ready: {prepared}")
+
+    async def _prepare(self) -> Handle | Exception:
+        """A keeper that waits for its go byte, its identity durable; or why there is none, and nothing of it runs.
+
+        It is made while the start barrier is asked for: until the go byte nothing of the command runs.
+        """
+        entry = self.entry
         try:
-            handle = host.launch(Launch(entry.key, entry.spec, entry.fence, entry.scheduled_ms))
+            handle = self._shared.host.launch(Launch(entry.key, entry.spec, entry.fence, entry.scheduled_ms))
         except StartFailed as error:
-            await self._finish(Result(start_failed=error.reason))
-            return
-        if not await self._identified(handle):
-            return
+            return error
+        entry.identity = handle.identity
+        if entry.spec.timeout_ms is not None:
+            entry.timeout_boot_ms = self._shared.clock.boot_ms() + entry.spec.timeout_ms
+        done = await asyncio.gather(self._shared.journal.put(entry), handle.ready(), return_exceptions=True)
+        failure = next((error for error in done if isinstance(error, Exception)), None)
+        if failure is None:
+            return handle
+        await _abandon(handle)
+        return failure
+
+    async def _go(self, handle: Handle) -> None:
+        """The barrier is passed and the identity durable: let it run, say so, watch it."""
         handle.go()
         facts = {"pid": handle.identity.pid, "digests": handle.digests or None}
         running = self._shared.outbox.post(
@@ -115,24 +142,8 @@ class Execution:
         )
         running.add_done_callback(self._ran)
         if self._shared.observer is not None:
-            self._shared.observer.began(entry)
+            self._shared.observer.began(self.entry)
         await self.watch(handle)
-
-    async def _identified(self, handle: Handle) -> bool:
-        """Make the keeper's identity durable. Where that fails the go byte is never sent: it never began."""
-        entry = self.entry
-        entry.identity = handle.identity
-        try:
-            await self._shared.journal.put(entry)
-        except QingLongError as error:
-            handle.abandon()
-            await handle.ended()
-            handle.close()
-            await self._attest(
-                "never_began", "not_begun", f"its journal could not be written: {error.message}"
-            )
-            return False
-        return True
 
     def _ran(self, answer: asyncio.Future[Answer]) -> None:
         if not answer.cancelled():
@@ -283,6 +294,13 @@ class Execution:
             self._shared.observer.ended(self.entry, result)
         await self._shared.journal.close_entry(self.entry.key)
         self._shared.host.discard(self.entry.key)
+
+
+async def _abandon(handle: Handle) -> None:
+    """No go byte: the keeper ends by itself."""
+    handle.abandon()
+    await handle.ended()
+    handle.close()
 
 
 async def _until(event: asyncio.Event) -> None:

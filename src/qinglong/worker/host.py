@@ -6,7 +6,7 @@ Source: design section 7.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -76,6 +76,7 @@ class SealedLog(msgspec.Struct, frozen=True):
     """Hex SHA-256 of the kept bytes: the head, then the tail."""
 
 
+@runtime_checkable
 class Handle(Protocol):
     """One keeper, held by a pidfd."""
 
@@ -88,6 +89,10 @@ class Handle(Protocol):
     @property
     def digests(self) -> dict[str, str]:
         """Path to hex SHA-256 of every script and environment file that the launch read; empty if re-adopted."""
+        ...
+
+    async def ready(self) -> None:
+        """Return when nothing but the go byte is missing. Raises ``OSError``: it must not be sent."""
         ...
 
     def go(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+from functools import cache
 from typing import NamedTuple
 
 from qinglong.worker.host import StartFailed
@@ -40,8 +41,12 @@ def resolve(user: str) -> Account:
     return _account(entry, switch=True)
 
 
+@cache
 def _own() -> Account:
-    """The worker's account, which need not have an entry (containers run under bare numbers)."""
+    """The worker's account, asked for once: a look-up reads files.
+
+    It need not have an entry: containers run under bare numbers.
+    """
     uid = os.geteuid()
     try:
         return _account(pwd.getpwuid(uid), switch=False)

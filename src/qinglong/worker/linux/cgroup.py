@@ -48,17 +48,29 @@ def _own_group(mountinfo: str, own: str) -> Path | None:
     return None
 
 
-def make(folder: str, name: str, pid: int) -> str:
-    """A new group holding ``pid``; its folder, or empty if it cannot be made."""
+def make(folder: str, name: str) -> str:
+    """A new, empty group; its folder, or empty text if it cannot be made."""
     group = f"{folder}/{name}"
     try:
         with contextlib.suppress(FileExistsError):
             os.mkdir(group)  # noqa: PTH102
+    except OSError:
+        return ""
+    return group
+
+
+def enter(group: str, pid: int) -> None:
+    """Move a process into its group. The kernel may wait some ten milliseconds for a grace period: use a thread.
+
+    A group that it cannot enter is removed: an empty one would call a running tree gone. Raises ``OSError`` when
+    that fails as well.
+    """
+    try:
         _write(f"{group}/cgroup.procs", b"%d" % pid)
     except OSError:
         remove(group)
-        return ""
-    return group
+        if os.path.isdir(group):  # noqa: PTH112
+            raise
 
 
 def remove(group: str) -> None:

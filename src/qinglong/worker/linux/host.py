@@ -119,7 +119,7 @@ class LinuxHost:
             stat = procfs.read_stat(pid)
             if stat is None:
                 raise ProcessLookupError(f"no process {pid}")
-            group = cgroup.make(self._groups, _group_name(key), pid) if self._groups else ""
+            group = cgroup.make(self._groups, _group_name(key)) if self._groups else ""
             identity = Identity(*self._boot, pid, stat.start_ticks, group, prepared.account.uid)
             stack.pop_all()
         return KeeperHandle(key, identity, pidfd, pipe=pipe, digests=prepared.digests, reap=self._reap)
