@@ -95,11 +95,11 @@ class _Up:
         _announce(options.data / "api.json", server.url)
         self._greet(server.url, first, published, resumed)
         tasks = [
-            asyncio.ensure_future(terminal.run()),
-            asyncio.ensure_future(node.watch(lambda: self._edited(files))),
+            asyncio.create_task(terminal.run()),
+            asyncio.create_task(node.watch(lambda: self._edited(files))),
         ]
         try:
-            await signals.stop.wait()
+            await _until_stopped(signals, tasks)
             await stop(node, signals, options.drain_ms, self._say)
         finally:
             for task in tasks:
@@ -148,6 +148,22 @@ class _Up:
         except QingLongError as error:
             log.warning("the edit is not applied yet: %s", error)
             files.again()
+
+
+async def _until_stopped(signals: Signals, tasks: list[asyncio.Task[None]]) -> None:
+    """Until a signal. A fault of ours ends the process, loudly, instead of a server that does half of its work;
+    what runs stays with its keepers.
+    """
+    stopped = asyncio.create_task(_set(signals.stop))
+    await asyncio.wait([stopped, *tasks], return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    for task in tasks:
+        if task.done():
+            task.result()
+
+
+async def _set(event: asyncio.Event) -> None:
+    await event.wait()
 
 
 def _announce(path: Path, url: str) -> None:
