@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from qinglong.sqlite import connect
 from support.server import Server, alive, diary, every, jobs, kill, wait_until
 
 UNTIL_GO = diary("until [ -e go ]; do sleep 0.05; done")
@@ -220,3 +221,24 @@ def test_a_key_admits_one_run_also_over_a_restart(serve: Callable[..., Server]) 
     assert refused.code == 4
     assert len(server.lines(word="start")) == 1
     assert [run["run_id"] for run in server.runs()] == [first]
+
+
+def test_i9_a_fault_of_ours_ends_the_server_loudly_and_spares_the_jobs(serve: Callable[..., Server]) -> None:
+    """A server whose worker has died does not look healthy for ever: it ends with an error, the next one goes on."""
+    server = serve(jobs(t=UNTIL_GO, u=diary())).start()
+    run = server.admit("t")
+    pid = server.said("start", run).pid
+    damage = connect(server.data / "ledger.db")
+    try:
+        damage.execute("ALTER TABLE queue RENAME TO spoilt")
+        (server.folder / "go").touch()
+        assert server.ended() == 1
+        assert "spoilt" in server.err or "queue" in server.err
+        assert server.ql("runs").code == 5
+        damage.execute("ALTER TABLE spoilt RENAME TO queue")
+    finally:
+        damage.close()
+    server.start()
+    assert server.until(run)["run"]["state"] == "succeeded"
+    assert [(line.word, line.pid) for line in server.lines(run)] == [("start", pid), ("end", pid)]
+    assert server.until(server.admit("u"))["run"]["state"] == "succeeded"
