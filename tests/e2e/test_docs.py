@@ -107,8 +107,10 @@ def shape(line: str) -> str:
 
 
 def same(shown: str, printed: str) -> bool:
-    parts = (re.escape(part) for part in shape(shown).split("…"))
-    return re.fullmatch(".*".join(parts), shape(printed)) is not None
+    """As it stands, or by its shape."""
+    plain = " ".join(shown.split()), " ".join(printed.split())
+    pairs = (plain, (shape(shown), shape(printed)))
+    return any(re.fullmatch(".*".join(map(re.escape, ours.split("…"))), theirs) for ours, theirs in pairs)
 
 
 def matches(shown: list[str], printed: list[str]) -> bool:
