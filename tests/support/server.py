@@ -27,7 +27,7 @@ WITHIN_S = 30.0
 FINAL = ("succeeded", "failed", "cancelled", "timed_out")
 _SAY = """\
 say() {
-  printf '%s %s %s %s %s\\n' "$1" "$QL_RUN_ID" "$QL_ATTEMPT" "$$" "$(date +%s%3N)" >>"${DIARY:-diary}"
+  printf '%s %s %s %s %s\\n' "$1" "$QL_RUN_ID" "$QL_ATTEMPT" "$$" "$(date +%s%3N || echo 0)" >>"${DIARY:-diary}"
 }
 """
 
@@ -48,6 +48,9 @@ class Line(NamedTuple):
     attempt: int
     pid: int
     at_ms: int
+    """By the wall clock; 0 where it could not even look at the clock."""
+    place: int
+    """Its place in the diary: what the order of two lines is judged by."""
 
 
 class NotUp(AssertionError):
@@ -265,8 +268,10 @@ class Server:
         return self.ended()
 
     def crash(self) -> None:
-        """Kill -9, and wait until it is gone."""
-        self.stop(signal.SIGKILL)
+        """Kill -9, and wait until it is gone; it may have ended by itself before."""
+        if self._up is not None:
+            self._up.kill()
+            self.ended()
 
     def restart(self, *more: str) -> Server:
         """Kill -9 and start again."""
@@ -465,7 +470,7 @@ class Server:
             text = (self.folder / "diary").read_text()
         except FileNotFoundError:
             return []
-        found = [_line(line) for line in text.splitlines()]
+        found = [_line(line, place) for place, line in enumerate(text.splitlines())]
         return [line for line in found if (not run or line.run == run) and (not word or line.word == word)]
 
     def said(self, word: str, run: str = "", within: float = WITHIN_S) -> Line:
@@ -492,6 +497,6 @@ class Server:
         return wait_until(lambda: next(filter(is_keeper, self.carriers(run_id)), 0), f"a keeper of {run_id}")
 
 
-def _line(text: str) -> Line:
+def _line(text: str, place: int) -> Line:
     word, run, attempt, pid, at_ms = text.split(" ")
-    return Line(word, run, int(attempt), int(pid), int(at_ms))
+    return Line(word, run, int(attempt), int(pid), int(at_ms), place)
