@@ -8,6 +8,7 @@ import logging
 import platform
 from pathlib import Path
 
+import apsw
 import msgspec
 
 from qinglong.control.app import ControlPlane
@@ -26,7 +27,7 @@ from qinglong.profiles import disk
 from qinglong.profiles.files import SOURCE, capabilities
 from qinglong.profiles.local import LocalLink, LocalLogs
 from qinglong.profiles.machine import machine_zone
-from qinglong.sqlite import Reader, Writer, connect
+from qinglong.sqlite import Reader, Writer, connect, translate
 from qinglong.worker.agent import Agent, Settings
 from qinglong.worker.host import Host
 from qinglong.worker.journal import Journal
@@ -85,6 +86,16 @@ class Node:
     def open(self) -> None:
         """Take the folder and open what is in it. Raises ``Refused``, ``Unavailable``, ``Damaged``."""
         self._folder.open()
+        try:
+            self._open()
+        except apsw.Error as error:
+            self._folder.close()
+            raise translate(error) from error
+        except BaseException:
+            self._folder.close()
+            raise
+
+    def _open(self) -> None:
         ids = Ids(self._clock, self._rng)
         db = connect(self.data / "ledger.db", cache_kib=self.profile.cache_kib)
         try:
@@ -93,7 +104,6 @@ class Node:
             self.zone = setting(db, "zone", machine_zone())
         except BaseException:
             db.close()
-            self._folder.close()
             raise
         self.writer = Writer(db, "ledger")
         self.reader = Reader(self.data / "ledger.db", "queries")
