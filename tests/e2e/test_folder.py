@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import os
 import pty
 import socket
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from support.server import IS_ROOT, WITHIN_S, Server, diary, jobs, wait_until
+from support.server import IS_ROOT, Server, diary, jobs, wait_until
 
 UNTIL_GO = diary("until [ -e go ]; do sleep 0.05; done")
 MIB = 1 << 20
@@ -197,26 +198,59 @@ def test_a_nearly_full_disk_pauses_new_runs_and_spares_running_ones(
 
 
 def test_i12_a_full_disk_loses_no_result(small_disk: Path, serve: Callable[..., Server]) -> None:
-    """Not a byte is free while jobs end: their results are there once space is, and nothing ran twice."""
-    server = serve(jobs(t=UNTIL_GO, bad=diary("until [ -e go ]; do sleep 0.05; done; exit 3")))
+    """Not a byte is free while jobs end, then the server is killed too: results are there once space is."""
+    waits = "until [ -e {} ]; do sleep 0.05; done"
+    server = serve(
+        jobs(
+            t=UNTIL_GO,
+            bad=diary(f"{waits.format('go')}; exit 3"),
+            late=diary(waits.format("later")),
+        )
+    )
     server.data = small_disk / "data"
     server.start()
-    good, bad = server.admit("t"), server.admit("bad")
-    for run in (good, bad):
+    good, bad, late = server.admit("t"), server.admit("bad"), server.admit("late")
+    for run in (good, bad, late):
         server.said("start", run)
+    pid = server.lines(late)[0].pid
     filler = _fill(small_disk, 0)
     wait_until(lambda: server.ready()[0] == 503, "the door shuts")
     (server.folder / "go").touch()
-    wait_until(lambda: not server.carriers(), "the jobs have ended")
+    for run in (good, bad):
+        wait_until(lambda run=run: not server.carriers(run), "the job has ended")
     # A request that would write something is answered, not hung: with a problem that names the disk.
     status, _, said = server.http("POST", "/api/v1/runs", {"task": "t", "allow_overlap": True})
+    extra = json.loads(said)["run_id"] if status == 201 else ""
     if status != 201:
         assert status == 503, said
         assert b"disk" in said
+    server.crash()
+    refused = server.up_refused()
+    assert refused.code == 5, refused
+    assert "the disk of the data folder is full" in refused.err
     filler.unlink()
-    assert server.until(good)["run"]["state"] == "succeeded"
+    server.start()
+    (server.folder / "later").touch()
+    for run in (good, late):
+        assert server.until(run)["run"]["state"] == "succeeded"
     detail = server.until(bad)
     assert (detail["run"]["state"], detail["run"]["exit_code"]) == ("failed", 3)
-    wait_until(lambda: server.ready()[0] == 200, "ready again", WITHIN_S)
-    assert len(server.lines(good, "start")) == len(server.lines(bad, "start")) == 1
+    assert server.ready()[0] == 200
+    assert {line.pid for line in server.lines(late)} == {pid}
+    assert [len(server.lines(run, "start")) for run in (good, bad, late)] == [1, 1, 1]
+    assert not extra or server.until(extra)["run"]["state"] == "succeeded"
     assert server.until(server.admit("t", allow_overlap=True))["run"]["state"] == "succeeded"
+
+
+def test_a_damaged_database_is_named_and_not_touched(serve: Callable[..., Server]) -> None:
+    """Exit 5 in plain words; the file stays as it is."""
+    server = serve(jobs(t="true"))
+    server.data.mkdir(mode=0o700)
+    spoilt = server.data / "ledger.db"
+    spoilt.write_bytes(b"this is no database " * 400)
+    before = spoilt.read_bytes()
+    refused = server.up_refused()
+    assert refused.code == 5, refused
+    assert "not a database" in refused.err
+    assert "Traceback" not in refused.err
+    assert spoilt.read_bytes() == before

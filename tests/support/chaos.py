@@ -278,6 +278,10 @@ def _occurrences(facts: dict[str, Fact]) -> None:
     )
     twice = [tick for tick, count in ticks.items() if count > 1]
     assert not twice, f"two Runs of one occurrence (I6): {twice}"
+    made_up = sorted(moment for task, moment in ticks if task == "make-up")
+    assert made_up == list(range(made_up[0], made_up[-1] + 1, 2_000)) if made_up else True, (
+        f"left out: {made_up}"
+    )
 
 
 def _story(fact: Fact) -> str:
