@@ -21,9 +21,11 @@ class Signals:
         self.kill = asyncio.Event()
 
     def install(self) -> None:
-        """Take the signals over on the running loop."""
+        """Take the signals over on the running loop; SIGHUP not where it was ignored from the start (nohup)."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
+                continue
             loop.add_signal_handler(number, self.received)
 
     def received(self) -> None:
