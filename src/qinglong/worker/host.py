@@ -46,6 +46,8 @@ class Identity(msgspec.Struct, frozen=True):
     """Folder of the Attempt's own v2 control group; empty where none could be made."""
     uid: int = 0
     """The account that the command runs under."""
+    worker_is_init: bool = False
+    """Its worker was pid 1 of that namespace: when the worker ends, the kernel ends everything in it."""
 
 
 class Receipt(msgspec.Struct, frozen=True):

@@ -120,7 +120,9 @@ class LinuxHost:
             if stat is None:
                 raise ProcessLookupError(f"no process {pid}")
             group = cgroup.make(self._groups, _group_name(key)) if self._groups else ""
-            identity = Identity(*self._boot, pid, stat.start_ticks, group, prepared.account.uid)
+            identity = Identity(
+                *self._boot, pid, stat.start_ticks, group, prepared.account.uid, os.getpid() == 1
+            )
             stack.pop_all()
         return KeeperHandle(key, identity, pidfd, pipe=pipe, digests=prepared.digests, reap=self._reap)
 

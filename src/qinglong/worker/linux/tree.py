@@ -47,6 +47,10 @@ def presence(target: Target, boot: tuple[str, str]) -> Presence:
     if identity.boot_id != boot[0]:
         return Presence("gone", detail="boot id changed")
     if identity.pid_ns != boot[1]:
+        if identity.worker_is_init:
+            # Whoever asks holds the data folder's lock, so that worker is gone, and with it its namespace
+            # (pid_namespaces(7): the kernel kills every process in it when its pid 1 ends).
+            return Presence("gone", detail="its pid namespace ended with its worker")
         return Presence("unverifiable", detail=f"it ran in another pid namespace, {identity.pid_ns}")
     empty = cgroup.populated(identity.cgroup) is False if identity.cgroup else False
     if empty and _nothing_known_is_left(target):
