@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable
 
@@ -91,11 +92,14 @@ def test_sigterm_waits_for_jobs_as_long_as_drain_says_and_starts_nothing_new(
     assert server.until(late)["run"]["state"] == "succeeded"
 
 
-@pytest.mark.skipif(not IS_ROOT, reason="a pid namespace needs root here")
+IN_NAMESPACE = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
+needs_root = pytest.mark.skipif(not IS_ROOT, reason="a pid namespace needs root here")
+
+
+@needs_root
 def test_as_pid_1_it_stops_its_jobs_on_sigterm(serve: Callable[..., Server]) -> None:
     """They would die with it unasked: they are stopped instead, with their grace, and say how they ended."""
-    before = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
-    server = serve(jobs(t=TELLS_STOP), "--drain", "60s", before=before).start()
+    server = serve(jobs(t=TELLS_STOP), "--drain", "60s", before=IN_NAMESPACE).start()
     run = server.admit("t")
     server.said("start", run)
     server.send(signal.SIGTERM)
@@ -106,3 +110,49 @@ def test_as_pid_1_it_stops_its_jobs_on_sigterm(serve: Callable[..., Server]) -> 
     detail = server.detail(run)
     assert detail["run"]["state"] == "failed"
     assert "shutdown" in detail["run"]["reason"]
+
+
+@needs_root
+def test_i3_killed_as_pid_1_its_jobs_are_known_to_have_ended_with_it(serve: Callable[..., Server]) -> None:
+    """The kernel ends a pid namespace with its pid 1: the next server knows, and follows each Run's own policy."""
+    again = {"max_attempts": 2, "when": ["lost"], "backoff": {"initial": "1s"}}
+    safe = {"run": diary("[ $QL_ATTEMPT = 2 ] || sleep 300"), "safety": "idempotent", "retry": again}
+    server = serve(jobs(plain=diary("sleep 300"), safe=safe), before=IN_NAMESPACE).start()
+    plain, repeated = server.admit("plain"), server.admit("safe")
+    for run in (plain, repeated):
+        server.said("start", run)
+    server.crash()
+    wait_until(lambda: not server.carriers(), "the namespace has ended")
+    server.start()
+    detail = server.until(plain)
+    assert (detail["run"]["state"], detail["run"]["reason"]) == ("failed", "lost_retry_disabled")
+    assert server.until(repeated)["run"]["state"] == "succeeded"
+    assert [line.attempt for line in server.lines(repeated, "start")] == [1, 2]
+    assert len(server.lines(plain, "start")) == 1
+
+
+def test_a_closed_terminal_is_an_orderly_stop_unless_nohup_says_otherwise(
+    serve: Callable[..., Server],
+) -> None:
+    """SIGHUP and Ctrl-C reach the terminal's whole foreground group: the jobs are not in it."""
+    server = serve(jobs(t=UNTIL_GO), "--drain", "0ms").start()
+    run = server.admit("t")
+    pid = server.said("start", run).pid
+    os.killpg(server.pid, signal.SIGHUP)
+    assert server.ended() == 0
+    assert alive(pid)
+    server.start()
+    os.killpg(server.pid, signal.SIGINT)
+    assert server.ended() == 0
+    assert alive(pid)
+    ignored = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        server.start()
+    finally:
+        signal.signal(signal.SIGHUP, ignored)
+    server.send(signal.SIGHUP)
+    (server.folder / "go").touch()
+    assert server.until(run)["run"]["state"] == "succeeded"
+    assert server.running
+    # The job's own signals are the defaults, whatever the server ignores.
+    assert {line.pid for line in server.lines(run)} == {pid}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Callable
 
 import pytest
 
-from support.server import IS_ROOT, Server, alive, carriers, cmdline, diary, jobs, wait_until
+from support.server import IS_ROOT, Server, alive, carriers, cmdline, diary, jobs, kill, wait_until
 
 LOOP = 'trap "" TERM; while :; do sleep 0.2; done'
 STUBBORN = f". ./say.sh\nsetsid sh -c '{LOOP}' detached &\nsay start\n{LOOP}\n"
@@ -112,3 +113,85 @@ def test_user_runs_the_job_under_that_account_and_it_can_be_cancelled(serve: Cal
     assert server.ql("cancel", run, "--wait").code == 0
     assert server.until(run)["run"]["state"] == "cancelled"
     assert server.carriers(run) == {}
+
+
+def test_a_job_whose_keeper_was_killed_can_still_be_cancelled_and_timed_out(
+    serve: Callable[..., Server],
+) -> None:
+    """Its limits hold without the keeper; afterwards nothing of it is left."""
+    stop = {"stop": {"grace": "1s"}}
+    server = serve(
+        jobs(
+            t={"run": diary("sleep 300"), **stop}, u={"run": diary("sleep 300"), "timeout": "2500ms", **stop}
+        )
+    ).start()
+    cancelled, timed = server.admit("t"), server.admit("u")
+    for run in (cancelled, timed):
+        server.said("start", run)
+        kill(server.keeper(run))
+    assert server.ql("cancel", cancelled, "--wait").code == 0
+    assert server.state(cancelled) == "cancelled"
+    detail = server.until(timed)
+    assert (detail["run"]["state"], detail["run"]["reason"]) == ("timed_out", "timeout")
+    assert server.carriers() == {}
+
+
+def test_limits_hold_over_a_crash(serve: Callable[..., Server]) -> None:
+    """A timeout, a deadline and a start_within that pass while nobody serves take effect at once afterwards."""
+    stop = {"stop": {"grace": "1s"}}
+    server = serve(
+        jobs(
+            timeout={"run": diary("sleep 300"), "timeout": "1500ms", **stop},
+            deadline={"run": diary("sleep 300"), "deadline": "1500ms", **stop},
+            late={"run": diary(), "start_within": "1500ms"},
+            quick={"run": diary("until [ -e go ]; do sleep 0.05; done"), "timeout": "1h"},
+        ),
+        "--slots",
+        "3",
+    ).start()
+    quick = server.admit("quick")
+    runs = {name: server.admit(name) for name in ("timeout", "deadline")}
+    for run in (quick, *runs.values()):
+        server.said("start", run)
+    runs["late"] = server.admit("late")
+    asked = time.time()
+    server.crash()
+    wait_until(lambda: time.time() > asked + 1.6, "every limit has passed")
+    server.start()
+    for name, run in runs.items():
+        detail = server.until(run, within=8)
+        reason = "start_within" if name == "late" else name
+        assert (detail["run"]["state"], detail["run"]["reason"]) == ("timed_out", reason), name
+    assert not server.lines(runs["late"])
+    assert server.state(quick) == "running"
+    (server.folder / "go").touch()
+    assert server.until(quick)["run"]["state"] == "succeeded"
+
+
+def test_a_jobs_environment_holds_nothing_of_the_servers(serve: Callable[..., Server]) -> None:
+    """No variable, token or descriptor of ``ql up`` gets through; the fence rises from Run to Run."""
+    server = serve(jobs(t="env; ls -l /proc/self/fd; echo; readlink /proc/$$/cwd"))
+    server.env |= {
+        "QL_DATA": "/elsewhere",
+        "QL_RUN_ID": "forged",
+        "DB_PASSWORD": "hunter2",
+        "LC_ALL": "C.UTF-8",
+    }
+    server.start()
+    fences = []
+    for _ in range(2):
+        run = server.admit("t")
+        server.until(run)
+        text = server.log(run).decode()
+        names = dict(line.partition("=")[::2] for line in text.splitlines() if "=" in line)
+        assert names["QL_RUN_ID"] == run
+        assert names["QL_ATTEMPT"] == "1"
+        fences.append(int(names["QL_FENCE"]))
+        assert {name for name in names if name.startswith("QL_")} == {"QL_RUN_ID", "QL_ATTEMPT", "QL_FENCE"}
+        assert "DB_PASSWORD" not in names
+        assert server.token not in text
+        assert "ledger.db" not in text
+        assert "/lock" not in text
+        assert text.rstrip().endswith(str(server.folder))
+        server.restart()
+    assert fences[0] < fences[1]
