@@ -168,6 +168,8 @@ class Node:
         while True:
             await asyncio.sleep(_WATCH_S)
             self.look_at_disk()
+            if isinstance(self.host, LinuxHost):
+                self.host.reap_orphans()
             await edited()  # type: ignore[operator]
 
     def failed(self) -> BaseException | None:
