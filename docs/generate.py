@@ -1,8 +1,8 @@
 """Writes what the documents take from the code: limits, defaults, and the figures in the README.
 
-``python docs/generate.py`` writes ``docs/limits.md`` and ``docs/defaults.md`` and, if the bench has left
-``bench/out/standalone.json``, the figures in ``README.md``. With ``--check`` it writes nothing and fails if one of
-the two documents is not as the code says.
+``python docs/generate.py`` writes ``docs/limits.md`` and ``docs/defaults.md``. With ``--check`` it writes nothing and
+fails if one of them is not as the code says. With ``--bench`` it writes the figures of the last whole bench
+(``bench/out/standalone.json``), with machine and date, into ``README.md``.
 """
 
 from __future__ import annotations
@@ -72,12 +72,13 @@ def main() -> int:
         if stale:
             print(f"not as the code says: {', '.join(stale)}; run python docs/generate.py", file=sys.stderr)
         return 1 if stale else 0
-    for name, text in documents.items():
-        (ROOT / "docs" / name).write_text(text, "utf-8")
-    if (figures := figures_block()) is not None:
+    if sys.argv[1:] == ["--bench"]:
         readme = ROOT / "README.md"
         before, rest = readme.read_text("utf-8").split(BEGIN)
-        readme.write_text(f"{before}{BEGIN}\n{figures}{END}{rest.split(END)[1]}", "utf-8")
+        readme.write_text(f"{before}{BEGIN}\n{figures_block()}{END}{rest.split(END)[1]}", "utf-8")
+        return 0
+    for name, text in documents.items():
+        (ROOT / "docs" / name).write_text(text, "utf-8")
     return 0
 
 
@@ -235,11 +236,11 @@ def _table(head: tuple[str, ...], rows: list[Any]) -> list[str]:
 # The figures in README.md
 
 
-def figures_block() -> str | None:
-    """The figures of the last whole bench, on which machine and when; ``None`` if there was none."""
+def figures_block() -> str:
+    """The figures of the last whole bench, on which machine and when."""
     stored = ROOT / "bench" / "out" / "standalone.json"
     if not stored.exists():
-        return None
+        raise SystemExit(f"{stored} does not exist: run make bench")
     sys.path.insert(0, str(ROOT))
     from bench.figures import FIGURES
 
