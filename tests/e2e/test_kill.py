@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from support.chaos import crash_at_admission, crash_at_dispatch, weather
-from support.server import Server, diary, jobs
+from support.server import IN_NAMESPACE, IS_ROOT, Server, diary, jobs
 
 ROUNDS = 12
 
@@ -19,6 +19,15 @@ def test_i1_i3_a_storm_of_kills_loses_nothing_and_runs_nothing_twice(
 ) -> None:
     """Server, keepers and commands die at random points; then every Run ends, as its own diary says."""
     ended = weather(serve("", "--slots", "8"), seed, ROUNDS)
+    assert sum(ended.values()) >= ROUNDS
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="a pid namespace needs root here")
+def test_i1_i3_a_storm_over_a_container_loses_nothing_and_runs_nothing_twice(
+    serve: Callable[..., Server],
+) -> None:
+    """The same as pid 1 of its namespace, where every job dies with the server."""
+    ended = weather(serve("", "--slots", "8", before=IN_NAMESPACE), 51, ROUNDS)
     assert sum(ended.values()) >= ROUNDS
 
 

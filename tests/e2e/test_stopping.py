@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from support.server import IS_ROOT, Server, alive, diary, jobs, wait_until
+from support.server import IN_NAMESPACE, IS_ROOT, Server, alive, diary, jobs, wait_until
 
 UNTIL_GO = diary("until [ -e go ]; do sleep 0.05; done")
 TELLS_STOP = diary("trap 'say stopped; exit 9' TERM; while :; do sleep 0.05; done")
@@ -92,7 +93,6 @@ def test_sigterm_waits_for_jobs_as_long_as_drain_says_and_starts_nothing_new(
     assert server.until(late)["run"]["state"] == "succeeded"
 
 
-IN_NAMESPACE = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
 needs_root = pytest.mark.skipif(not IS_ROOT, reason="a pid namespace needs root here")
 
 
@@ -110,6 +110,17 @@ def test_as_pid_1_it_stops_its_jobs_on_sigterm(serve: Callable[..., Server]) -> 
     detail = server.detail(run)
     assert detail["run"]["state"] == "failed"
     assert "shutdown" in detail["run"]["reason"]
+
+
+@needs_root
+def test_as_pid_1_it_releases_what_jobs_leave_behind(serve: Callable[..., Server]) -> None:
+    """Orphans of a pid namespace become children of its pid 1; ended ones do not pile up as zombies."""
+    orphans = "for i in 1 2 3 4 5; do (setsid sleep 0.1 &); done; sleep 0.3"
+    server = serve(jobs(t={"run": orphans, "overlap": "allow"}), before=IN_NAMESPACE).start()
+    runs = [server.admit("t") for _ in range(3)]
+    assert {server.until(run)["run"]["state"] for run in runs} == {"succeeded"}
+    children = Path(f"/proc/{server.pid}/task/{server.pid}/children")
+    wait_until(lambda: not children.read_text().split(), "pid 1 has no child left")
 
 
 @needs_root

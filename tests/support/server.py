@@ -22,12 +22,17 @@ from urllib.parse import quote, urlsplit
 T = TypeVar("T")
 QL = str(Path(sys.executable).with_name("ql"))
 IS_ROOT = os.geteuid() == 0
+IN_NAMESPACE = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
+"""Makes what follows pid 1 of a pid namespace, as a container does; for root."""
 WITHIN_S = 30.0
 """Bound of a wait for something that takes a moment on an idle machine."""
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell's background job ignores SIGINT, and so would every `ql` that is started here.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 FINAL = ("succeeded", "failed", "cancelled", "timed_out")
 _SAY = """\
 say() {
-  printf '%s %s %s %s %s\\n' "$1" "$QL_RUN_ID" "$QL_ATTEMPT" "$$" "$(date +%s%3N || echo 0)" >>"${DIARY:-diary}"
+  printf '%s %s %s %s %s %s\\n' "$1" "$QL_RUN_ID" "$QL_ATTEMPT" "$QL_FENCE" "$$" "$(date +%s%3N || echo 0)" >>diary
 }
 """
 
@@ -46,6 +51,7 @@ class Line(NamedTuple):
     word: str
     run: str
     attempt: int
+    fence: int
     pid: int
     at_ms: int
     """By the wall clock; 0 where it could not even look at the clock."""
@@ -498,5 +504,5 @@ class Server:
 
 
 def _line(text: str, place: int) -> Line:
-    word, run, attempt, pid, at_ms = text.split(" ")
-    return Line(word, run, int(attempt), int(pid), int(at_ms), place)
+    word, run, attempt, fence, pid, at_ms = text.split(" ")
+    return Line(word, run, int(attempt), int(fence), int(pid), int(at_ms), place)
