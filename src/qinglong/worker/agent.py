@@ -93,7 +93,7 @@ class Agent:
         )
         self._generation = registered.generation
         self.lease_ms, self._renew_ms = registered.lease_ms, registered.renew_ms
-        resumed = await reattach(self, registered.questions)
+        resumed = reattach(self, registered.questions)
         self._unanswered = resumed
         if not resumed:
             self._all_answered.set()
@@ -144,12 +144,6 @@ class Agent:
             await self.journal.put(entry)
         await execution.watch(handle)
 
-    def close_later(self, key: AttemptKey) -> None:
-        """Close a journal entry from a callback."""
-        task = asyncio.ensure_future(self.journal.close_entry(key))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     async def run(self) -> None:
         """Sync until stopped."""
         while not self._stopping:
@@ -168,6 +162,7 @@ class Agent:
                 continue
             self._cut_off = False
             self._take_in(reply, taken, sent)
+            await asyncio.sleep(0)  # new executions post their first report before the next sync is made
 
     def _request(self, taken: list[Pending]) -> Sync:
         self._seq += 1

@@ -91,26 +91,25 @@ class Execution:
 
     async def begin(self) -> None:
         """A fresh offer: through the start barrier, then watch it to its end."""
-        journal, entry = self._shared.journal, self.entry
-        await journal.put(entry)
         if self._stop_wanted:
             await self._report("returned", reason="shutdown")
-            await journal.close_entry(entry.key)
             return
         self.started = True
-        starting = asyncio.ensure_future(self._report("starting"))
+        sent = self._shared.clock.boot_ms()
+        starting = self._shared.outbox.post(Report("starting", self.claim()))
+        await asyncio.sleep(
+            0
+        )  # the report goes out first: making a keeper holds the loop up for a millisecond
         prepared = await self._prepare()
-        allowed = await starting
+        allowed = self.accepted(await starting, sent)
         if isinstance(prepared, Handle) and allowed:
             await self._go(prepared)
         elif isinstance(prepared, Handle):
             await _abandon(prepared)
-            await self._close(None)
-        elif not allowed:
-            await journal.close_entry(entry.key)
-        elif isinstance(prepared, StartFailed):
+            await self._forget()
+        elif allowed and isinstance(prepared, StartFailed):
             await self._finish(Result(start_failed=prepared.reason))
-        else:
+        elif allowed:
             await self._attest("never_began", "not_begun", f"it could not be made ready: {prepared}")
 
     async def _prepare(self) -> Handle | Exception:
@@ -287,11 +286,17 @@ class Execution:
 
     async def _attest(self, answer: Any, proof: str, detail: str) -> None:
         await self._report("attest", answer=answer, proof=proof, detail=detail)
+        if answer == "never_began":
+            await self._forget()
+            return
         await self._close(None)
 
     async def _close(self, result: Result | None) -> None:
         if self._shared.observer is not None:
             self._shared.observer.ended(self.entry, result)
+        await self._forget()
+
+    async def _forget(self) -> None:
         await self._shared.journal.close_entry(self.entry.key)
         self._shared.host.discard(self.entry.key)
 

@@ -1,7 +1,7 @@
-"""The worker's journal: written before every effect, so that a successor knows what may run (design section 6).
+"""The worker's journal: one entry for each command that may be running (design section 6).
 
-An entry without an identity proves that its command never began: the go byte is sent only after the identity is
-durable. That is why ``launching`` needs no record of its own.
+The entry, with the keeper's identity in it, is durable before the go byte is sent, and is removed once the end is
+acknowledged. So no entry means: it never began, or its end is known. Nothing else needs a record.
 """
 
 from __future__ import annotations

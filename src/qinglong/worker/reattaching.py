@@ -6,7 +6,6 @@ from typing import Protocol
 
 from qinglong.wire.worker import Claim, Question, Report
 from qinglong.worker.execution import Execution, Shared
-from qinglong.worker.host import AttemptKey
 from qinglong.worker.journal import Entry
 
 
@@ -15,43 +14,23 @@ class Spawner(Shared, Protocol):
 
     def spawn(self, entry: Entry, *, resumed: bool) -> Execution: ...
 
-    def close_later(self, key: AttemptKey) -> None: ...
 
-
-async def reattach(agent: Spawner, questions: tuple[Question, ...]) -> int:
+def reattach(agent: Spawner, questions: tuple[Question, ...]) -> int:
     """Adopt what runs, report what ended, attest what never began; how many entries go on.
 
-    A question without an entry was never accepted here: the journal precedes every effect, so it never began.
+    A question without an entry is about an Attempt whose go byte was never sent: the entry with the keeper's identity
+    is durable before that byte, and is removed only after the end was acknowledged.
     """
-    asked = {AttemptKey(ask.run_id, ask.step, ask.attempt): ask for ask in questions}
-    resumed = 0
-    for entry in agent.journal.open_entries():
-        question = asked.pop(entry.key, None)
-        if question is not None and question.offer_id != entry.offer_id:
-            question = None
-        if entry.identity is None:
-            await _never_began(agent, entry, question)
-            continue
+    asked = {ask.offer_id: ask for ask in questions}
+    entries = agent.journal.open_entries()
+    for entry in entries:
+        question = asked.pop(entry.offer_id, None)
         if question is not None:
             entry.generation, entry.version = question.generation, question.version
         agent.spawn(entry, resumed=True)
-        resumed += 1
     for question in asked.values():
         agent.outbox.post(_attestation(agent, question))
-    return resumed
-
-
-async def _never_began(agent: Spawner, entry: Entry, question: Question | None) -> None:
-    """No identity, no go byte. The entry is closed once the control plane has the answer."""
-    if question is None:
-        await agent.journal.close_entry(entry.key)
-        return
-    answer = agent.outbox.post(_attestation(agent, question))
-
-    def closed(_: object) -> None:
-        agent.close_later(entry.key)
-
-    answer.add_done_callback(closed)
+    return len(entries)
 
 
 def _attestation(agent: Shared, question: Question) -> Report:
