@@ -46,9 +46,24 @@ def fdatasync_us(folder: Path, writes: int = 20) -> float:
     return median(took)
 
 
+def create_us(folder: Path, files: int = 20) -> float:
+    """Median of making a new file in ``folder``: ext4 gets slow where many were deleted in the last seconds."""
+    took: list[float] = []
+    paths = [folder / f"create.probe-{number}" for number in range(files)]
+    for path in paths:
+        begun = time.perf_counter()
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+        took.append((time.perf_counter() - begun) * 1e6)
+    for path in paths:
+        path.unlink()
+    return median(took)
+
+
 def circumstances(folder: Path) -> str:
-    """What else the machine was doing: its load, and how long a durable write takes."""
-    return f"load {load():.1f}, fdatasync {fdatasync_us(folder):,.0f} µs"
+    """What else the machine was doing: its load, and how long a durable write and a new file take."""
+    return (
+        f"load {load():.1f}, fdatasync {fdatasync_us(folder):,.0f} µs, new file {create_us(folder):,.0f} µs"
+    )
 
 
 class Spent(NamedTuple):
