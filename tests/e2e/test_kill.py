@@ -18,7 +18,7 @@ def test_i1_i3_a_storm_of_kills_loses_nothing_and_runs_nothing_twice(
     seed: int, serve: Callable[..., Server]
 ) -> None:
     """Server, keepers and commands die at random points; then every Run ends, as its own diary says."""
-    ended = weather(serve("", "--slots", "8"), seed, ROUNDS)
+    ended = weather(serve(), seed, ROUNDS)
     assert sum(ended.values()) >= ROUNDS
 
 
@@ -27,7 +27,7 @@ def test_i1_i3_a_storm_over_a_container_loses_nothing_and_runs_nothing_twice(
     serve: Callable[..., Server],
 ) -> None:
     """The same as pid 1 of its namespace, where every job dies with the server."""
-    ended = weather(serve("", "--slots", "8", before=IN_NAMESPACE), 51, ROUNDS)
+    ended = weather(serve(before=IN_NAMESPACE), 51, ROUNDS)
     assert sum(ended.values()) >= ROUNDS
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from qinglong.sqlite import connect
@@ -242,3 +244,54 @@ def test_i9_a_fault_of_ours_ends_the_server_loudly_and_spares_the_jobs(serve: Ca
     assert server.until(run)["run"]["state"] == "succeeded"
     assert [(line.word, line.pid) for line in server.lines(run)] == [("start", pid), ("end", pid)]
     assert server.until(server.admit("u"))["run"]["state"] == "succeeded"
+
+
+def test_i1_a_crash_of_the_very_first_start_leaves_a_folder_that_the_next_one_can_use(
+    serve: Callable[..., Server],
+) -> None:
+    """Kill -9 while files, schema and token are made for the first time, at ever later moments."""
+    server = serve(jobs(t=diary()))
+    for moment in range(12):
+        server.launch()
+        time.sleep(moment * 0.03)  # the point of the crash itself, not a wait for something
+        server.crash()
+    server.start()
+    assert server.until(server.admit("t"))["run"]["state"] == "succeeded"
+
+
+def test_two_first_starts_at_once_make_one_server(serve: Callable[..., Server]) -> None:
+    """The other one is refused with exit 5, and the one that is up works."""
+    server = serve(jobs(t=diary()))
+    server.launch()
+    rivals = [server.up_refused() for _ in range(3)]
+    server.became_ready()
+    assert {rival.code for rival in rivals} == {5}
+    assert server.until(server.admit("t"))["run"]["state"] == "succeeded"
+
+
+def test_i1_one_key_from_many_at_once_makes_one_run(serve: Callable[..., Server]) -> None:
+    """Ten clients with the same key are all told the same Run."""
+    server = serve(jobs(t={"run": diary(), "overlap": "allow"})).start()
+    with ThreadPoolExecutor(10) as pool:
+        runs = set(pool.map(lambda _: server.admit("t", key="same"), range(10)))
+    assert len(runs) == 1
+    server.until(runs.pop())
+    assert len(server.runs()) == len(server.lines(word="start")) == 1
+
+
+def test_case_48_a_frozen_server_fires_the_tick_late_and_says_how_late(serve: Callable[..., Server]) -> None:
+    """The process is stopped over a tick: the tick fires once afterwards, labelled."""
+    server = serve(jobs(t={"run": diary(), **every("4s")})).start()
+    tick = server.task("t")["task"]["next_ms"]
+    wait_until(lambda: time.time() * 1000 >= tick - 200, "just before the tick")
+    server.send(signal.SIGSTOP)
+    wait_until(lambda: time.time() * 1000 >= tick + 2_500, "it is long past the tick")
+    server.send(signal.SIGCONT)
+    run = wait_until(lambda: server.runs(task="t"), "the tick fires")[-1]
+    assert run["scheduled_ms"] == tick
+    detail = server.until(run["run_id"])
+    assert detail["run"]["state"] == "succeeded"
+    late = detail["events"][0]["data"]["late_ms"]
+    assert 2_400 <= late <= 4_000
+    assert "late" in detail["events"][0]["text"]
+    assert not server.skips("t")

@@ -195,3 +195,12 @@ def test_a_jobs_environment_holds_nothing_of_the_servers(serve: Callable[..., Se
         assert text.rstrip().endswith(str(server.folder))
         server.restart()
     assert fences[0] < fences[1]
+
+
+def test_a_stopped_job_is_ended_by_its_timeout(serve: Callable[..., Server]) -> None:
+    """SIGSTOP to itself keeps no command alive past its limit."""
+    task = {"run": diary("kill -STOP $$"), "timeout": "500ms", "stop": {"grace": "500ms"}}
+    server = serve(jobs(t=task)).start()
+    detail = server.until(server.admit("t"))
+    assert (detail["run"]["state"], detail["run"]["reason"]) == ("timed_out", "timeout")
+    assert server.carriers() == {}

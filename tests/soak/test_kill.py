@@ -25,7 +25,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
     made: list[Server] = []
 
     def make(*, before: tuple[str, ...] = ()) -> Server:
-        made.append(Server(tmp_path / "s", "", "--slots", "8", before=before))
+        made.append(Server(tmp_path / "s", before=before))
         return made[0]
 
     yield make

@@ -38,11 +38,25 @@ TASKS: dict[str, Any] = {
     "tick": {"run": diary(_NAP), **every("1s"), "overlap": "skip"},
     "make-up": {"run": diary(), **every("2s"), "overlap": {"queue": 1000}, "missed": {"all": 1000}},
     "slow": {"run": diary("sleep 60"), "timeout": "700ms", "stop": {"grace": "500ms"}, "overlap": "allow"},
+    "brief": {"run": diary("sleep 60"), "deadline": "1200ms", "stop": {"grace": "500ms"}, "overlap": "allow"},
+    "replace": {"run": diary(_NAP), "overlap": "replace", "stop": {"grace": "500ms"}},
     "group-a": {"run": diary(_NAP), "overlap": "allow", "concurrency": "one"},
     "group-b": {"run": diary(_NAP), "overlap": "allow", "concurrency": "one"},
 }
-BY_HAND = ("plain", "plain", "quick", "retry", "lost", "queue", "slow", "group-a", "group-b")
-ALONE = (("queue",), ("tick",), ("make-up",), ("group-a", "group-b"))
+BY_HAND = (
+    "plain",
+    "plain",
+    "quick",
+    "retry",
+    "lost",
+    "queue",
+    "slow",
+    "brief",
+    "replace",
+    "group-a",
+    "group-b",
+)
+ALONE = (("queue",), ("tick",), ("make-up",), ("replace",), ("group-a", "group-b"))
 """Tasks of which one Run at a time may execute."""
 ONCE = frozenset(TASKS) - {"retry", "lost"}
 """Tasks without a policy for another Attempt: executed at most once, whatever happens."""
@@ -92,6 +106,7 @@ class Storm:
 
     def start(self) -> None:
         """The first ``ql up``."""
+        self.server.options = ("--slots", str(self.rng.choice((3, 6, 12))))
         self.server.edit(self._file("1s"))
         self.server.start()
 

@@ -185,6 +185,10 @@ class Server:
     def start(self, *more: str, stdout: int | None = None) -> Server:
         """Start ``ql up`` and return when it is ready. Raises :class:`NotUp` with its words if it ends instead."""
         self.launch(*more, stdout=stdout)
+        return self.became_ready()
+
+    def became_ready(self) -> Server:
+        """Wait until what was launched is ready."""
         wait_until(self._is_ready, "ql up is ready")
         return self
 
