@@ -85,3 +85,9 @@ def test_a_cancelled_run_is_never_granted_again():
     found = accepted(ending.cancel(admitted(), "ann", "", T0))
     assert refused(offer(found)) == "not_queued"
     assert refused(retrying.next_attempt(found, T0 + 10**9)) == "not_waiting"
+
+
+def test_start_within_does_not_hold_back_the_retry_of_what_has_started():
+    found = admitted(spec(start_within_ms=1_000))
+    again = replace(found, run=replace(found.run, barriers=1, attempt=2))
+    assert accepted(offer(again, T0 + 60_000)).lease

@@ -32,7 +32,7 @@ def grant(
         return Refusal("intent", "the run is to end")
     if run.available_ms is not None and run.available_ms > now_ms:
         return Refusal("not_yet", "it waits for its backoff")
-    if _late(run.start_by_ms, now_ms) or _late(run.deadline_ms, now_ms):
+    if (run.barriers == 0 and _late(run.start_by_ms, now_ms)) or _late(run.deadline_ms, now_ms):
         return Refusal("late", "its time to start has passed")
     lease = Lease(
         run_id=run.run_id,
