@@ -7,6 +7,7 @@ import ctypes
 import json
 import os
 import pty
+import shutil
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
@@ -146,14 +147,16 @@ def _stdout(kind: str) -> Iterator[int]:
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 64 MiB."""
+def small_disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """A file system of 64 MiB, or with other options of mount(8)."""
     if not IS_ROOT:
         pytest.skip("mounting needs root")
     place = tmp_path / "disk"
     place.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(place)], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", getattr(request, "param", "size=64m"), "tmpfs", str(place)],
+        capture_output=True,
+        check=False,
     )
     if mounted.returncode:
         pytest.skip(f"cannot mount here: {mounted.stderr.decode()}")
@@ -185,6 +188,7 @@ def test_a_nearly_full_disk_pauses_new_runs_and_spares_running_ones(
     status, body = wait_until(lambda: said if (said := server.ready())[0] == 503 else None, "the door shuts")
     assert status == 503
     assert any(str(server.data) in reason and "MiB left" in reason for reason in body["reasons"])
+    assert "MiB left" in server.says("new runs pause")
     waiting, doomed = server.admit("new"), server.admit("new", allow_overlap=True)
     (server.folder / "go").touch()
     assert server.until(run)["run"]["state"] == "succeeded"
@@ -194,7 +198,29 @@ def test_a_nearly_full_disk_pauses_new_runs_and_spares_running_ones(
     filler.unlink()
     assert server.until(waiting)["run"]["state"] == "succeeded"
     assert server.ready()[0] == 200
+    server.says("new runs go on")
     assert not server.lines(doomed)
+
+
+@pytest.mark.parametrize("small_disk", ["size=64m,nr_inodes=1000"], indirect=True)
+def test_a_disk_without_room_for_files_pauses_new_runs(
+    small_disk: Path, serve: Callable[..., Server]
+) -> None:
+    """Bytes are free, inodes are not: a Run waits instead of failing for want of a log."""
+    server = serve(jobs(t=diary()))
+    server.data = small_disk / "data"
+    server.start()
+    crowd = small_disk / "crowd"
+    crowd.mkdir()
+    with contextlib.suppress(OSError):
+        for number in range(1_000):
+            (crowd / str(number)).touch()
+    assert "more files" in server.says("new runs pause")
+    run = server.admit("t")
+    assert server.ready()[0] == 503
+    assert server.state(run) == "queued"
+    shutil.rmtree(crowd)
+    assert server.until(run)["run"]["state"] == "succeeded"
 
 
 def test_i12_a_full_disk_loses_no_result(small_disk: Path, serve: Callable[..., Server]) -> None:
