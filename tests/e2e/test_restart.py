@@ -162,22 +162,32 @@ def test_case_50_boot_jobs_run_once_per_boot_and_not_per_restart(serve: Callable
 
 
 def test_i3_a_keeper_killed_alone_leaves_the_run_running(serve: Callable[..., Server]) -> None:
-    """The command still runs, so the Run does; its end without a receipt is ``not_running``, and nothing follows."""
+    """The command still runs, so the Run does; its end without a receipt is ``not_running``, and only then, and only
+    where that was declared safe, another Attempt follows.
+    """
+    again = {"max_attempts": 3, "when": ["failed", "lost"], "backoff": {"initial": "1s"}}
     unsafe = {"run": UNTIL_GO, "retry": {"max_attempts": 3}}
-    server = serve(jobs(t=unsafe)).start()
-    run = server.admit("t")
-    pid = server.said("start", run).pid
-    kill(server.keeper(run))
-    wait_until(lambda: server.ql("explain", "t").code == 0, "the server answers")
-    assert server.state(run) == "running"
-    assert alive(pid)
+    safe = {"run": UNTIL_GO, "safety": "deduplicated", "retry": again, "overlap": "skip"}
+    server = serve(jobs(unsafe=unsafe, safe=safe)).start()
+    runs = {name: server.admit(name) for name in ("unsafe", "safe")}
+    processes = {name: server.said("start", run).pid for name, run in runs.items()}
+    for run in runs.values():
+        kill(server.keeper(run))
+    # Also the next server finds them running, by what their processes carry.
+    server.restart()
+    assert {server.state(run) for run in runs.values()} == {"running"}
+    assert all(map(alive, processes.values()))
+    assert server.ql("run", "safe").code == 4
     (server.folder / "go").touch()
-    detail = server.until(run)
+    detail = server.until(runs["unsafe"])
     assert (detail["run"]["state"], detail["run"]["reason"]) == ("failed", "lost_retry_disabled")
     lost = next(event for event in detail["events"] if event["kind"] == "lost")
     assert lost["data"]["reason"] == "not_running"
     assert lost["data"]["proof"] == "tree_gone"
-    assert [line.word for line in server.lines(run)] == ["start", "end"]
+    assert [line.word for line in server.lines(runs["unsafe"])] == ["start", "end"]
+    assert server.until(runs["safe"])["run"]["state"] == "succeeded"
+    told = [(line.attempt, line.word) for line in server.lines(runs["safe"])]
+    assert told == [(1, "start"), (1, "end"), (2, "start"), (2, "end")]
 
 
 def test_i3_a_job_killed_with_its_server_runs_again_only_where_that_is_declared_safe(
