@@ -73,7 +73,7 @@ BACKOFF_MAX_MS: Final = 24 * HOUR
 BACKOFF_FACTOR_MAX: Final = 100
 """Largest growth of the delay from one Attempt to the next; keeps ``factor ** MAX_ATTEMPTS`` a finite float."""
 RETURNS_MAX: Final = 8
-"""Returned or never-started deliveries of one Run before it becomes an Incident ``undeliverable``."""
+"""Returned or never-started deliveries of one Run from which on it is shown as undeliverable."""
 REQUEUE_PER_CYCLE: Final = 64
 
 # Late evidence

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from datetime import datetime
+
 import click
 
 from qinglong.cli import times
@@ -12,9 +15,17 @@ from qinglong.cli.terminal import Terminal, line
 from qinglong.cli.verb import verb
 from qinglong.domain.records import Event
 from qinglong.domain.story import tell
+from qinglong.limits import SECOND
 from qinglong.wire.api import EventInfo, RunDetail
 
 _SENTENCE_CHARS = 4096
+_MOMENT = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+"""How the story writes a moment: UTC, to the second."""
+
+
+def _local(found: re.Match[str]) -> str:
+    at = datetime.fromisoformat(found[0])
+    return times.iso(int(at.timestamp() * SECOND))
 
 
 @verb(
@@ -57,7 +68,9 @@ def _sentence(event: EventInfo, run_id: str) -> str:
 
 
 def _safe(text: str) -> str:
-    return "".join(letter if letter.isprintable() else " " for letter in text[:_SENTENCE_CHARS])
+    """One printable line, its moments in the zone of the times beside it."""
+    text = _MOMENT.sub(_local, text[:_SENTENCE_CHARS])
+    return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 __all__ = ["command"]

@@ -82,6 +82,20 @@ class WorkerDoor:
             ),
         )
 
+    async def former_is_gone(self, worker: str) -> None:
+        """The caller proves that the worker's former process has ended: its Session stands in nobody's way."""
+
+        def decide(draft: Draft) -> None:
+            if draft.session is None:
+                return
+            answer = sessions.transition(
+                draft.session, draft.session.session_id, draft.session.generation, "offline"
+            )
+            if isinstance(answer, Session):
+                draft.session = answer
+
+        await self._deps.ledger.transact(Keys(worker=worker), decide)
+
     async def transition(self, worker: str, session_id: str, generation: int, state: str) -> None:
         """The Session goes draining or offline; a replaced one is left alone."""
 

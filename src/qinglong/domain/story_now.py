@@ -26,8 +26,8 @@ def now(view: View, now_ms: int) -> tuple[str, ...]:
         told.append(policy_of(run))
     if view.late:
         told.append(
-            f"{words.capital(count(view.late, 'report'))} that came after authority had moved changed nothing,"
-            " and are kept as late evidence."
+            f"{words.capital(count(view.late, 'report'))} came after authority had moved:"
+            " kept as late evidence, without changing anything."
         )
     return tuple(told)
 
@@ -98,11 +98,12 @@ def _running(view: View, now_ms: int) -> str:
     if attempt is None:
         return "It is running."
     began = attempt.running_ms if attempt.running_ms is not None else attempt.starting_ms
-    when = "" if began is None else f" since {since(began, now_ms)}"
     where = clean(attempt.worker or "(unknown)")
-    if view.run.unreachable_ms is not None:
-        return f"Attempt {attempt.number} was begun on worker {where}{when}; whether it runs is not known."
-    return f"Attempt {attempt.number} is running on worker {where}{when}."
+    when = "" if began is None else since(began, now_ms)
+    if view.run.unreachable_ms is None:
+        return f"Attempt {attempt.number} is running on worker {where}{when and f' since {when}'}."
+    begun = f"Attempt {attempt.number} was begun on worker {where}{when and f' at {when}'}"
+    return f"{begun}; whether it runs is not known."
 
 
 def _retry_wait(view: View, now_ms: int) -> str:

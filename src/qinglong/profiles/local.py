@@ -22,7 +22,8 @@ class LocalLink:
         self._door = door
 
     async def register(self, said: Register) -> Registered:
-        """See the port."""
+        """See the port. Holding the data folder's lock proves that the former process is gone (design section 8)."""
+        await self._door.former_is_gone(WORKER)
         return await self._door.register(WORKER, said)
 
     async def sync(self, request: Sync, poke: asyncio.Event) -> Reply:

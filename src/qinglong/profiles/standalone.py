@@ -114,6 +114,7 @@ class _Up:
             self._say(f"{resumed} job(s) from before go on")
         if published is not None:
             self._changes(published)
+        self._say(f"from another terminal: ql --data {self._options.data} runs")
         self._say("edits to the job file are followed; Ctrl-C stops")
 
     def _changes(self, done: Published) -> None:

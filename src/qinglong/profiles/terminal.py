@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,7 +25,8 @@ _COLOURS = ("36", "33", "35", "32", "34", "96", "93", "95")
 
 class _Shown(msgspec.Struct):
     task: str
-    began_ms: int
+    began_ms: int | None = None
+    """By CLOCK_BOOTTIME; ``None``: begun by an earlier process."""
     offset: int = 0
     rest: bytes = b""
 
@@ -46,15 +48,34 @@ class Terminal:
         self._running[entry.key] = _Shown(entry.task, self._clock.boot_ms())
         self._wake.set()
 
+    def resumed(self, entry: Entry) -> None:
+        """A job from before goes on: what it wrote so far was shown then."""
+        offset = 0
+        with contextlib.suppress(OSError):
+            offset = joblog.length(log_path(self._folder, entry.key))
+        self._running[entry.key] = _Shown(entry.task, offset=offset)
+        self._wake.set()
+
     def ended(self, entry: Entry, result: Result | None) -> None:
         """It has ended, as the worker reported it."""
-        shown = self._running.pop(entry.key, None) or _Shown(entry.task, self._clock.boot_ms())
+        shown = self._running.pop(entry.key, None) or _Shown(entry.task)
         self._show(entry.key, shown)
         if shown.rest:
             self._line(shown.task, shown.rest)
-        took = (self._clock.boot_ms() - shown.began_ms) / 1000
-        again = "" if entry.number == 1 else f", attempt {entry.number}"
-        self.say(self._verdict(result), f"{shown.task} {self._words(result)} after {took:.1f} s{again}")
+        self.say(
+            self._verdict(result), f"{shown.task} {self._words(result)}{self._how(entry, shown, result)}"
+        )
+
+    def _how(self, entry: Entry, shown: _Shown, result: Result | None) -> str:
+        """How long it took, which attempt it was, and where to ask why."""
+        words = ""
+        if shown.began_ms is not None:
+            words = f" after {(self._clock.boot_ms() - shown.began_ms) / 1000:.1f} s"
+        if entry.number > 1:
+            words += f", attempt {entry.number}"
+        if result is None or outcome(result)[0] != "succeeded":
+            words += f" — ql explain {entry.run_id[-8:]}"
+        return words
 
     def say(self, mark: str, text: str) -> None:
         """A line of our own."""

@@ -13,7 +13,6 @@ import msgspec
 from qinglong.domain.completion import Result
 from qinglong.domain.definitions import OnLeaseLoss, TaskSpec
 from qinglong.domain.dispatch import Want
-
 from qinglong.limits import LEASE_MS, RENEW_MS
 
 

@@ -133,6 +133,8 @@ class Agent:
         boot_id, _ = self.host.boot()
         if boot_id != entry.identity.boot_id:
             entry.timeout_boot_ms = None
+        if self.observer is not None:
+            self.observer.resumed(entry)
         handle = self.host.reattach(entry.key, entry.identity)
         sent = self.clock.boot_ms()
         answer = await self.outbox.post(Report("adopt", execution.claim()))

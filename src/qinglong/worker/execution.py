@@ -37,6 +37,10 @@ class Observer(Protocol):
 
     def began(self, entry: Entry) -> None: ...
 
+    def resumed(self, entry: Entry) -> None:
+        """It was begun by an earlier process of this worker."""
+        ...
+
     def ended(self, entry: Entry, result: Result | None) -> None:
         """``None``: the outcome is not known."""
         ...
