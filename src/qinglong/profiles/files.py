@@ -95,4 +95,5 @@ def _mark(path: Path) -> tuple[int, int, int] | None:
 def tell(problems: tuple[Problem, ...], say: Callable[[str], None]) -> None:
     """Every problem with its place and remedy."""
     for problem in problems:
-        say(f"{problem.path}:{problem.line}: {problem.field}: {problem.message} — {problem.remedy}")
+        field = f"{problem.field}: " if problem.field else ""
+        say(f"{problem.path}:{problem.line}: {field}{problem.message} — {problem.remedy}")
