@@ -115,3 +115,49 @@ def test_case_49_every_tick_makes_a_run_or_leaves_a_row_with_a_reason(serve: Cal
     assert sorted(ticks) == list(range(min(ticks), max(ticks) + 1_000, 1_000))
     assert {skip["reason"] for skip in task["skipped"]} == {"overlap"}
     assert next(iter(server.json("tasks")["tasks"]))["skipped"] >= 2
+
+
+def test_i3_a_removed_task_that_comes_back_finds_its_old_run(serve: Callable[..., Server]) -> None:
+    """Removing and adding a task is no way around its overlap: the running Run still occupies its place."""
+    server = serve(jobs(t=UNTIL_GO)).start()
+    run = server.admit("t")
+    server.said("start", run)
+    server.edit(jobs(other="true"))
+    server.says("removed: t")
+    assert server.ql("run", "t").code == 3
+    server.edit(jobs(t=UNTIL_GO))
+    wait_until(lambda: [task["name"] for task in server.get("/tasks")["tasks"]] == ["t"], "it is back")
+    refused = server.ql("run", "t")
+    assert refused.code == 4
+    assert run in refused.err
+    (server.folder / "go").touch()
+    assert server.until(run)["run"]["state"] == "succeeded"
+    assert server.ql("run", "t", "--follow").code == 0
+
+
+def test_a_wider_group_lets_waiting_runs_go_on(serve: Callable[..., Server]) -> None:
+    """The new capacity holds at once, for Runs that were admitted under the old one too."""
+    tasks = {name: {"run": UNTIL_GO, "concurrency": "db"} for name in ("a", "b", "c")}
+    server = serve(jobs(groups={"db": 1}, **tasks)).start()
+    runs = [server.admit(name) for name in tasks]
+    server.said("start", runs[0])
+    server.edit(jobs(groups={"db": 2}, **tasks))
+    server.said("start", runs[1])
+    assert server.state(runs[2]) == "created"
+    (server.folder / "go").touch()
+    assert {server.until(run)["run"]["state"] for run in runs} == {"succeeded"}
+
+
+def test_i6_a_moment_named_once_fires_once_over_crashes(serve: Callable[..., Server]) -> None:
+    """``at`` passes while nobody serves: one Run, told as late, and none after another restart."""
+    moment = dt.datetime.now(dt.UTC).replace(microsecond=0) + dt.timedelta(seconds=3)
+    trigger = {"triggers": [{"id": "once", "at": moment.isoformat()}]}
+    server = serve(jobs(t={"run": diary(), **trigger})).start()
+    server.crash()
+    wait_until(lambda: dt.datetime.now(dt.UTC) > moment + dt.timedelta(seconds=1.2), "it has passed")
+    server.start()
+    run = server.said("end").run
+    assert server.detail(run)["events"][0]["data"]["late_ms"] >= 1_000
+    server.restart()
+    assert server.until(server.admit("t"))["run"]["state"] == "succeeded"
+    assert [found["cause"] for found in server.runs()] == ["manual", "at"]
