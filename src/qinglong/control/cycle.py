@@ -30,7 +30,9 @@ class Cycle:
         self.outcomes = {"ok": 0, "failed": 0}
 
     async def run(self) -> tuple[bool, int | None]:
-        """One pass: (a full page asks for a follow-up, the next moment in UTC ms). An idle pass costs one read.
+        """One pass: (whether a follow-up is asked for, the next moment in UTC ms). An idle pass costs one read.
+
+        A pass that did something asks for a follow-up: there may be more, and what was due hid the moment after it.
 
         A failure of step 1 or 2 shuts the door and ends the cycle (I7); one of step 3 is logged alone.
         """

@@ -106,15 +106,17 @@ class Execution:
         )  # the report goes out first: making a keeper holds the loop up for a millisecond
         prepared = await self._prepare()
         allowed = self.accepted(await starting, sent)
-        if isinstance(prepared, Handle) and allowed:
-            await self._go(prepared)
-        elif isinstance(prepared, Handle):
-            await _abandon(prepared)
-            await self._forget()
+        if not isinstance(prepared, Exception):
+            await (self._go(prepared) if allowed else self._turn_back(prepared))
         elif allowed and isinstance(prepared, StartFailed):
             await self._finish(Result(start_failed=prepared.reason))
         elif allowed:
             await self._attest("never_began", "not_begun", f"it could not be made ready: {prepared}")
+
+    async def _turn_back(self, handle: Handle) -> None:
+        """The barrier was refused: the keeper ends without having run anything."""
+        await _abandon(handle)
+        await self._forget()
 
     async def _prepare(self) -> Handle | Exception:
         """A keeper that waits for its go byte, its identity durable; or why there is none, and nothing of it runs.

@@ -6,7 +6,7 @@ Source: design section 7.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -78,7 +78,6 @@ class SealedLog(msgspec.Struct, frozen=True):
     """Hex SHA-256 of the kept bytes: the head, then the tail."""
 
 
-@runtime_checkable
 class Handle(Protocol):
     """One keeper, held by a pidfd."""
 

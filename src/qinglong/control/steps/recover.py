@@ -23,9 +23,10 @@ class Recover:
         """Candidates that somebody else decided first; never a failure."""
 
     async def step(self, hold_claimed: bool) -> bool:
-        """Judge a page; whether a follow-up is asked for. ``hold_claimed``: after a gap, judge no claimed Attempt.
+        """Judge a page; whether anything was decided, which asks for a follow-up.
 
-        The whole page is tried; then the first failure is raised (I7).
+        ``hold_claimed``: after a gap, judge no claimed Attempt. The whole page is tried; then the first failure is
+        raised (I7).
         """
         page = await self._deps.ledger.recover_page(self._limit)
         failure: Exception | None = None
@@ -39,7 +40,7 @@ class Recover:
                 failure = failure or error
         if failure is not None:
             raise failure
-        return page.more and decided > 0
+        return decided > 0
 
     async def _judge(self, run_id: str, hold_claimed: bool) -> bool:
         jitter = self._deps.rng.fraction()

@@ -21,7 +21,10 @@ class Retry:
         self.raced = 0
 
     async def step(self) -> bool:
-        """Settle a page; whether a follow-up is asked for. The whole page is tried, then the first failure raised."""
+        """Settle a page; whether anything was decided, which asks for a follow-up.
+
+        The whole page is tried; then the first failure is raised (I7).
+        """
         page = await self._deps.ledger.retry_page(self._limit)
         failure: Exception | None = None
         decided = 0
@@ -34,7 +37,7 @@ class Retry:
                 failure = failure or error
         if failure is not None:
             raise failure
-        return page.more and decided > 0
+        return decided > 0
 
     async def _settle(self, run_id: str) -> bool:
         jitter = self._deps.rng.fraction()

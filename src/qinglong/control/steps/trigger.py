@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from qinglong.control.deps import Deps
 from qinglong.domain.admission import promote
 from qinglong.domain.change import Draft
@@ -10,6 +12,8 @@ from qinglong.domain.publishing import trigger_spec
 from qinglong.domain.records import Trigger
 from qinglong.errors import Conflict, Unavailable, Unknown
 from qinglong.ledger.port import Keys
+
+log = logging.getLogger("qinglong.cycle")
 
 
 class TriggerStep:
@@ -22,47 +26,48 @@ class TriggerStep:
         """Triggers settled so far."""
 
     async def step(self) -> bool:
-        """Settle a page of due triggers; whether a follow-up is asked for."""
+        """Settle a page of due triggers; whether any was, which asks for a follow-up.
+
+        The follow-up finds what this page left, and the moment after it: the one that was due hid the next.
+        """
         page = await self._deps.ledger.trigger_page(self._limit)
         if not page.ids:
             return False
         try:
-            return await self._settle(page.ids) or page.more
+            return await self._settle(page.ids)
         except (Unavailable, Unknown):
             raise
         except Exception:
             if len(page.ids) == 1:
                 raise
-        return await self._one_by_one(page.ids) or page.more
+        return await self._one_by_one(page.ids)
 
     async def _one_by_one(self, ids: tuple[str, ...]) -> bool:
-        failure: Exception | None = None
-        more = False
+        settled = False
         for trigger_id in ids:
             try:
-                more |= await self._settle((trigger_id,))
+                settled |= await self._settle((trigger_id,))
             except Conflict:
                 continue
-            except Exception as error:
-                failure = failure or error
-        if failure is not None:
-            raise failure
-        return more
+            except Exception:
+                log.exception("trigger %s cannot be settled; its occurrences stay due", trigger_id)
+        return settled
 
     async def _settle(self, ids: tuple[str, ...]) -> bool:
-        def decide(draft: Draft) -> bool:
-            more = False
+        def decide(draft: Draft) -> int:
+            settled = 0
             for trigger_id in ids:
                 trigger = draft.triggers.get(trigger_id)
                 if trigger is None or trigger.next_ms is None or trigger.next_ms > draft.now_ms:
                     continue
-                more |= advance(draft, trigger, self._deps.ids.new)
+                advance(draft, trigger, self._deps.ids.new)
+                settled += 1
             promote(draft)
-            return more
+            return settled
 
-        more = await self._deps.ledger.transact(Keys(triggers=ids), decide)
-        self.settled += len(ids)
-        return more
+        settled = await self._deps.ledger.transact(Keys(triggers=ids), decide)
+        self.settled += settled
+        return settled > 0
 
     async def boot(self, triggers: tuple[Trigger, ...], boot_id: str) -> int:
         """Admit each boot trigger that has not fired in this boot of the machine; how many did."""

@@ -118,8 +118,7 @@ def _runs(db: apsw.Connection, where: RunFilter) -> tuple[Run, ...]:
     if where.unreachable or where.state == "open" or where.state in states.RUN.keys() - states.RUN_FINAL:
         return _open(db, where, name + "_open", values)
     if where.state:
-        suffix = "_state" if where.task else ("_succeeded" if where.state == "succeeded" else "_bad")
-        name += suffix
+        name += "_succeeded" if where.state == "succeeded" else "_bad"
     return tuple(map(rows.run_of, statements.rows(db, name, values)))
 
 

@@ -108,6 +108,7 @@ CREATE INDEX runs_task ON runs (task_id, run_id);
 -- finished_ms stands for "final" in predicates: comparing one integer is cheaper than a list of words, and these
 -- are evaluated at every update.
 CREATE INDEX runs_open ON runs (run_id) WHERE finished_ms IS NULL;
+CREATE INDEX runs_bad_task ON runs (task_id, state, run_id) WHERE finished_ms IS NOT NULL AND state <> 'succeeded';
 CREATE INDEX runs_bad ON runs (state, run_id) WHERE finished_ms IS NOT NULL AND state <> 'succeeded';
 
 -- I8: final is final, whatever asks for it.

@@ -7,5 +7,5 @@ SELECT
   signal, finished_ms
 FROM runs
 WHERE finished_ms IS NULL
-  AND task_id = :task AND run_id < :before AND run_id >= :since
+  AND +task_id = :task AND run_id < :before AND run_id >= :since
 ORDER BY run_id DESC LIMIT :limit

@@ -1,4 +1,4 @@
--- Purpose: newest Runs of a task in one final state
+-- Purpose: newest Runs of a task that succeeded; most of its Runs do
 -- Locks: none. Index: runs_task. Fence: none: the one writer holds the database.
 SELECT
   run_id, project, task_id, task, revision, cause, trigger_id, occurrence, scheduled_ms,
@@ -6,5 +6,5 @@ SELECT
   held_by, attempt, barriers, returns, available_ms, intent, unreachable_ms, reason, exit_code,
   signal, finished_ms
 FROM runs
-WHERE task_id = :task AND state = :state AND run_id < :before AND run_id >= :since
+WHERE task_id = :task AND state = 'succeeded' AND run_id < :before AND run_id >= :since
 ORDER BY run_id DESC LIMIT :limit
