@@ -7,6 +7,7 @@ commands did and not by what the server believes. :meth:`Server.close` leaves no
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import http.client
 import json
 import os
@@ -282,6 +283,19 @@ class Server:
         if self._up is not None:
             self._up.kill()
             self.ended()
+        # As pid 1 of a namespace it ends a moment after the `unshare` that was killed.
+        wait_until(self._is_unlocked, "the server is gone")
+
+    def _is_unlocked(self) -> bool:
+        """Whether no process holds the data folder; looked at only when none is to be started."""
+        try:
+            with (self.data / "lock").open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return True
+        except BlockingIOError:
+            return False
+        return True
 
     def restart(self, *more: str) -> Server:
         """Kill -9 and start again."""
