@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -34,7 +35,7 @@ def command(settings: Settings, files: tuple[str, ...]) -> int:
 
     found, problems = load_files(files, machine_zone=machine_zone(), file_exists=os.path.exists)
     terminal = Terminal(settings)
-    notes = unplaceable(found, files[0]) if found is not None else []
+    notes = unplaceable(found, files[0]) if found is not None else ()
     if settings.json:
         sys.stdout.write(
             f"{msgspec.json.encode(_document(found, problems, notes, terminal.now_ms)).decode()}\n"
@@ -49,7 +50,7 @@ def command(settings: Settings, files: tuple[str, ...]) -> int:
     return 0
 
 
-def _list(problems: list[Problem], terminal: Terminal) -> None:
+def _list(problems: Sequence[Problem], terminal: Terminal) -> None:
     for problem in problems:
         place = f"{problem.path}:{problem.line}:{problem.column}" if problem.line else problem.path
         field = f"{problem.field}: " if problem.field else ""
@@ -58,7 +59,7 @@ def _list(problems: list[Problem], terminal: Terminal) -> None:
             terminal.say(f"    remedy: {_safe(problem.remedy)}")
 
 
-def _summary(found: FileSet, notes: list[Problem], terminal: Terminal) -> None:
+def _summary(found: FileSet, notes: Sequence[Problem], terminal: Terminal) -> None:
     rows = [
         (
             Cell(line(task.name), "bold"),
@@ -95,7 +96,7 @@ def _due(trigger: TriggerSpec, now_ms: int) -> int | None:
 
 
 def _document(
-    found: FileSet | None, problems: list[Problem], notes: list[Problem], now_ms: int
+    found: FileSet | None, problems: Sequence[Problem], notes: Sequence[Problem], now_ms: int
 ) -> dict[str, Any]:
     tasks = found.tasks if found is not None else ()
     return {
@@ -117,7 +118,7 @@ def _document(
     }
 
 
-def _tally(problems: list[Problem]) -> str:
+def _tally(problems: Sequence[Problem]) -> str:
     files = len({problem.path for problem in problems})
     many = f"{len(problems)} problem{'' if len(problems) == 1 else 's'}"
     return f"{many} in {files} file{'' if files == 1 else 's'}"

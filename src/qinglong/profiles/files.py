@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import platform
+import subprocess  # noqa: TID251 - a reader is no job: it runs none of the user's code
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+
 from qinglong.domain.definitions import FileSet
-from qinglong.errors import Invalid
-from qinglong.wire.jobfile import Problem, load_files
+from qinglong.errors import Invalid, Unavailable
+from qinglong.wire.problem import Problem, Reading
 
 log = logging.getLogger("qinglong.files")
 SOURCE = "files"
 """One data folder has one file set: what ``ql up`` was given is what runs."""
+
+_READ_S = 60.0
+"""Longest reading; ten thousand tasks take three seconds."""
+_DECODER = msgspec.json.Decoder(Reading)
 
 _Mark = tuple[tuple[int, int, int] | None, ...]
 
@@ -29,13 +38,14 @@ class JobFiles:
         self.problems: tuple[Problem, ...] = ()
         """Of the newest edit, while it is broken."""
 
-    def load(self) -> FileSet:
-        """The file set as it is now. Raises ``Invalid`` with every problem in ``problems``."""
+    async def load(self) -> FileSet:
+        """The file set as it is now. Raises ``Invalid`` with every problem in ``problems``, ``Unavailable``."""
         self._seen = self._marks()
-        files, problems = load_files([str(path) for path in self._paths], machine_zone=self._zone)
+        reading = await asyncio.to_thread(read, self._paths, self._zone)
+        files, problems = reading.files, reading.problems
         if files is not None:
             problems = unplaceable(files, str(self._paths[0]))
-        self.problems = tuple(problems)
+        self.problems = problems
         if files is None or problems:
             first = self.problems[0]
             raise Invalid(
@@ -58,10 +68,22 @@ class JobFiles:
         return tuple(_mark(path) for path in self._paths)
 
 
-def unplaceable(files: FileSet, path: str) -> list[Problem]:
+def read(paths: tuple[Path, ...], zone: str) -> Reading:
+    """Read the files in a process of its own; blocks. Raises ``Unavailable`` when that process fails."""
+    command = [sys.executable, "-P", "-m", "qinglong.wire.jobfile", zone, *map(str, paths)]
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=_READ_S, check=False
+        )
+        return _DECODER.decode(done.stdout)
+    except (OSError, subprocess.SubprocessError, msgspec.DecodeError) as error:
+        raise Unavailable("job_file_unread", f"the job file could not be read: {error}") from error
+
+
+def unplaceable(files: FileSet, path: str) -> tuple[Problem, ...]:
     """Tasks that ask for another machine than this one: with one worker they would never run."""
     here = capabilities()
-    return [
+    return tuple(
         Problem(
             path=path,
             line=0,
@@ -74,7 +96,7 @@ def unplaceable(files: FileSet, path: str) -> list[Problem]:
         for task in files.tasks
         for name, accepted in task.placement.required.items()
         if here.get(name) not in accepted
-    ]
+    )
 
 
 def capabilities() -> dict[str, str]:

@@ -57,16 +57,16 @@ class _Up:
         node.open()
         try:
             files = JobFiles(self._options.files, node.zone)
-            first = self._load(files)
+            first = await self._load(files)
             if first is None:
                 return Invalid.exit_code
             return await self._serve(files, first, signals)
         finally:
             await node.close()
 
-    def _load(self, files: JobFiles) -> FileSet | None:
+    async def _load(self, files: JobFiles) -> FileSet | None:
         try:
-            return files.load()
+            return await files.load()
         except Invalid:
             tell(files.problems, lambda line: print(line, file=sys.stderr))
             return None
@@ -140,7 +140,7 @@ class _Up:
         if not files.edited():
             return
         try:
-            self._changes(await self._node.publish(files.load()))
+            self._changes(await self._node.publish(await files.load()))
         except Invalid:
             self._say("the edited job file is broken; the last good version stays in force:")
             tell(files.problems, lambda line: self._console.write(f"    {line}\n"))

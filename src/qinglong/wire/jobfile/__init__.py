@@ -6,6 +6,6 @@
 from __future__ import annotations
 
 from qinglong.wire.jobfile.loading import load, load_files
-from qinglong.wire.jobfile.problems import Problem
+from qinglong.wire.problem import Problem
 
 __all__ = ["Problem", "load", "load_files"]

@@ -12,8 +12,9 @@ from qinglong.domain.definitions import FileSet, TaskSpec
 from qinglong.limits import FILE_SET_BYTES, JOB_FILE_BYTES, KIB, MIB, REQUEST_BYTES, TASKS_PER_SET
 from qinglong.wire.jobfile.composing import compose
 from qinglong.wire.jobfile.document import Document, read_head, read_tasks
-from qinglong.wire.jobfile.problems import Problem, Problems, shown
+from qinglong.wire.jobfile.problems import Problems, shown
 from qinglong.wire.jobfile.reading import Cursor
+from qinglong.wire.problem import Problem
 
 FileExists = Callable[[str], bool]
 Result = tuple[FileSet | None, list[Problem]]

@@ -7,9 +7,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-import msgspec
-
 from qinglong.limits import ERRORS_SHOWN, NAME_CHARS
+from qinglong.wire.problem import Problem, printable
 
 NAME_PATTERN: Final = f"^[A-Za-z0-9][A-Za-z0-9_.-]{{0,{NAME_CHARS - 1}}}$"
 
@@ -18,31 +17,6 @@ _KEPT: Final = 10 * ERRORS_SHOWN
 _SHOWN_CHARS: Final = 60
 _CANDIDATES: Final = 700
 """Most names that are compared for one suggestion; more than there are time zones."""
-
-
-class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing that is wrong with a job file."""
-
-    path: str
-    """The file, as it was named."""
-    line: int
-    """From 1; 0 when the file as a whole is meant."""
-    column: int
-    """From 1, in characters; 0 when the file as a whole is meant."""
-    field: str
-    """Dotted place in the file, as ``tasks.backup.retry.when[2]``; empty for the file as a whole."""
-    code: str
-    """Stable name of the kind of problem."""
-    message: str
-    remedy: str = ""
-
-    def __str__(self) -> str:
-        """``path:line:column: field: message — remedy``, the form that editors and terminals link."""
-        path = printable(self.path)
-        place = f"{path}:{self.line}:{self.column}" if self.line else path
-        field = f"{self.field}: " if self.field else ""
-        remedy = f" — {self.remedy}" if self.remedy else ""
-        return f"{place}: {field}{self.message}{remedy}"
 
 
 class Problems:
@@ -93,13 +67,6 @@ def shown(collectors: Iterable[Problems]) -> list[Problem]:
         "mend the ones above and check again",
     )
     return [*ordered[: ERRORS_SHOWN - 1], note]
-
-
-def printable(text: str) -> str:
-    """``text`` in one line, without anything that could drive a terminal."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def quoted(text: str) -> str:
