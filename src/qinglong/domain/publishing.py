@@ -6,6 +6,7 @@ as ``superseded``, and the new schedule starts strictly after.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 import msgspec
@@ -16,6 +17,7 @@ from qinglong.domain.change import Draft
 from qinglong.domain.definitions import FileSet, TaskSpec, TriggerSpec
 from qinglong.domain.gates import group_key
 from qinglong.domain.records import Limit, Occurrence, Removed, RevisionRow, Task, Trigger
+from qinglong.errors import Damaged, Invalid
 
 _ENCODE = msgspec.json.Encoder(order="deterministic").encode
 _DECODE = msgspec.json.Decoder(TriggerSpec).decode
@@ -146,12 +148,18 @@ def _interval_changed(known: Trigger, wanted: TriggerSpec) -> bool:
 
 
 def _supersede(draft: Draft, known: Trigger) -> None:
-    """Occurrences of the old revision that nobody settled leave a row (I9)."""
+    """Occurrences of the old revision that nobody settled leave a row (I9).
+
+    A schedule that is no longer accepted cannot be counted, and must not stop the edit that mends it: it owed one
+    at least.
+    """
     if known.next_ms is None or known.next_ms > draft.now_ms:
         return
-    owed = schedule.supersede(trigger_spec(known), known.cursor_ms, draft.now_ms, known.anchor_ms)
-    last = max((*owed.due, *(skip.last_ms for skip in owed.skips)), default=known.next_ms)
-    count = len(owed.due) + sum(skip.count for skip in owed.skips)
+    last, count = known.next_ms, 1
+    with contextlib.suppress(Invalid, Damaged):
+        owed = schedule.supersede(trigger_spec(known), known.cursor_ms, draft.now_ms, known.anchor_ms)
+        last = max((*owed.due, *(skip.last_ms for skip in owed.skips)), default=last)
+        count = len(owed.due) + sum(skip.count for skip in owed.skips)
     draft.puts.append(
         Occurrence(
             known.trigger_id, str(known.next_ms), known.next_ms, last, max(count, 1), None, "superseded"

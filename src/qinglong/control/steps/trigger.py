@@ -17,41 +17,50 @@ log = logging.getLogger("qinglong.cycle")
 
 
 class TriggerStep:
-    """A page of due triggers in one transaction; one by one if that fails, so that a bad one stops only itself."""
+    """A page of due triggers in one transaction; one by one if that fails, so that a bad one stops only itself.
+
+    One that cannot be settled is set aside until nothing else is due: it stands in nobody's way.
+    """
 
     def __init__(self, deps: Deps, limit: int) -> None:
         self._deps = deps
         self._limit = limit
         self.settled = 0
         """Triggers settled so far."""
+        self._aside: set[str] = set()
+        """Due triggers that could not be settled since the last step that found nothing else."""
 
     async def step(self) -> bool:
         """Settle a page of due triggers; whether any was, which asks for a follow-up.
 
         The follow-up finds what this page left, and the moment after it: the one that was due hid the next.
         """
-        page = await self._deps.ledger.trigger_page(self._limit)
-        if not page.ids:
+        page = await self._deps.ledger.trigger_page(self._limit + len(self._aside))
+        ids = tuple(trigger_id for trigger_id in page.ids if trigger_id not in self._aside)[: self._limit]
+        if not ids:
+            self._aside.clear()
             return False
         try:
-            return await self._settle(page.ids)
+            return await self._settle(ids)
         except (Unavailable, Unknown):
             raise
         except Exception:
-            if len(page.ids) == 1:
-                raise
-        return await self._one_by_one(page.ids)
+            return await self._one_by_one(ids)
 
     async def _one_by_one(self, ids: tuple[str, ...]) -> bool:
-        settled = False
+        tried = False
         for trigger_id in ids:
             try:
-                settled |= await self._settle((trigger_id,))
+                tried |= await self._settle((trigger_id,))
             except Conflict:
                 continue
+            except (Unavailable, Unknown):
+                raise
             except Exception:
                 log.exception("trigger %s cannot be settled; its occurrences stay due", trigger_id)
-        return settled
+                self._aside.add(trigger_id)
+                tried = True
+        return tried
 
     async def _settle(self, ids: tuple[str, ...]) -> bool:
         def decide(draft: Draft) -> int:
