@@ -135,8 +135,8 @@ class Lab:
         self._cadence = self.go(begin())
 
     def sleep(self, ms: int) -> None:
-        """Let time pass while the cadence runs."""
-        self.go(asyncio.sleep(ms / 1000))
+        """Let time pass while the cadence runs, and let it finish what is due by then."""
+        self.go(_rested(ms))
 
     def worker(self, name: str = "w1", **options: Any) -> Worker:
         """A registered worker."""
@@ -181,6 +181,14 @@ class Lab:
         return dict(rows)
 
 
+async def _rested(ms: int) -> None:
+    await asyncio.sleep(ms / 1000)
+    loop: Any = asyncio.get_running_loop()
+    while loop._ready:
+        await asyncio.sleep(0)
+
+
 async def _cancelled(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    while not task.done():
+        task.cancel()  # wait_for of Python 3.11 may swallow one
+        await asyncio.sleep(0)
