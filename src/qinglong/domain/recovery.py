@@ -94,8 +94,9 @@ def never_started(
         attempt = ended(attempt, found.lease, how)
     if attempt.status == "claimed" and found.run.state == "dispatching" and found.run.intent is None:
         return redelivered(Aggregate(found.run, pristine(attempt), None), how, now_ms, jitter, counts=True)
+    passed = 0 if attempt.status == "claimed" else 1
     attempt = replace(attempt, status="lost", ended_ms=now_ms, reason="never_started")
-    run = replace(found.run, unreachable_ms=None, barriers=max(found.run.barriers - 1, 0), reason="lost")
+    run = replace(found.run, unreachable_ms=None, barriers=found.run.barriers - passed, reason="lost")
     run, told = event(
         replace(run, state="lost"),
         now_ms,
