@@ -13,11 +13,11 @@ from typing import Any
 
 from qinglong.domain.definitions import Command, TaskSpec
 from qinglong.worker.host import AttemptKey, Identity, Launch, Presence, Receipt
-from qinglong.worker.linux import LinuxHost, cgroup, folder, joblog, procfs
+from qinglong.worker.linux import LinuxHost, folder, grouping, joblog, procfs
 from qinglong.worker.linux.handle import KeeperHandle
 
 WITHIN_S = 15.0
-HAS_CGROUP = bool(cgroup.parent())
+HAS_CGROUP = bool(grouping.parent())
 IS_ROOT = os.geteuid() == 0
 BUSYBOX = shutil.which("busybox")
 SHELLS = [("/bin/sh",), ("/bin/bash", "--posix")] + ([(BUSYBOX, "sh")] if BUSYBOX else [])

@@ -361,7 +361,7 @@ def test_user_needs_root(machine, monkeypatch):
 def test_each_attempt_has_a_control_group_until_it_is_discarded(machine):
     job = machine.run(text("exec sleep 60"))
     group = Path(job.identity.cgroup)
-    assert str(job.keeper) in (group / "cgroup.procs").read_text().split()
+    assert str(job.keeper) in (group / "cgroup.threads").read_text().split()
     job.kill()
     job.wait()
     job.host.discard(job.key)

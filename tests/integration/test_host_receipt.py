@@ -150,7 +150,7 @@ def test_torn_or_foreign_receipts_count_as_none(machine, raw):
     job.handle.abandon()
     job.wait()
     mark = folder.mark(job.key).encode()
-    folder.receipt_path(machine.folder, job.key).write_bytes(raw.replace(b"MARK", mark))
+    Path(folder.receipt_path(machine.folder, job.key)).write_bytes(raw.replace(b"MARK", mark))
     assert job.host.receipt(job.key) is None
 
 
@@ -159,7 +159,7 @@ def test_receipt_is_written_through(machine):
     job = machine.launch(text("true"))
     flags = Path(f"/proc/{job.keeper}/fdinfo/1").read_text().split()[3]
     assert int(flags, 8) & os.O_DSYNC == os.O_DSYNC
-    assert folder.receipt_path(machine.folder, job.key).stat().st_blocks > 0
+    assert os.stat(folder.receipt_path(machine.folder, job.key)).st_blocks > 0
 
 
 @pytest.mark.skipif(not IS_ROOT, reason="mounting needs root")

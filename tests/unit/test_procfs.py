@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from pathlib import Path
 
 import pytest
 
-from qinglong.worker.linux import cgroup, procfs
+from qinglong.worker.linux import cgroup, grouping, procfs
 
 LINE = b"42 (sh) S 1 40 39 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 3 0 12345 8192 100\n"
 
@@ -43,29 +45,46 @@ def mounts(root: str, point: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    ("root", "own", "made"),
+    ("root", "own", "found"),
     [
-        ("/", "1:cpu:/a\n0::/\n", "qinglong"),
-        ("/", "0::/system.slice/ql.service\n", "system.slice/ql.service/qinglong"),
-        ("/docker/1", "0::/docker/1/sub\n", "sub/qinglong"),
+        ("/", "1:cpu:/a\n0::/\n", ""),
+        ("/", "0::/system.slice/ql.service\n", "/system.slice/ql.service"),
+        ("/", "0::/system.slice/ql.service/qinglong\n", "/system.slice/ql.service/qinglong"),
+        ("/docker/1", "0::/docker/1/sub\n", "/sub"),
+        ("/docker/1", "0::/docker/1\n", ""),
         ("/", "0::/../outside\n", None),
         ("/", "1:cpu:/a\n", None),
-        ("/", "0::/no-such-group\n", None),
     ],
 )
-def test_where_control_groups_are_made(tmp_path, root, own, made):
-    point = tmp_path / "cg"
-    (point / "system.slice/ql.service").mkdir(parents=True)
-    (point / "sub").mkdir()
-    (tmp_path / "mountinfo").write_text(mounts(root, point))
-    (tmp_path / "cgroup").write_text(own)
-    found = cgroup.parent(tmp_path / "mountinfo", tmp_path / "cgroup")
-    assert found == ("" if made is None else str(point / made))
+def test_where_our_own_control_group_is(root, own, found):
+    answer = grouping.own_group(mounts(root, Path("/a\\040b/cg")), own)
+    assert answer == (None if found is None else f"/a b/cg{found}")
 
 
 def test_no_control_groups_at_all(tmp_path):
-    assert cgroup.parent(tmp_path / "none", tmp_path / "none") == ""
+    assert grouping.own_group("", "0::/\n") is None
     assert cgroup.populated(str(tmp_path)) is None
-    assert cgroup.make(str(tmp_path / "none"), "x") == ""
+    assert cgroup.frozen(str(tmp_path)) is None
+    assert cgroup.freeze(str(tmp_path), True) is False
+    assert cgroup.make(str(tmp_path / "none"), "x") is None
     assert cgroup.members(str(tmp_path / "none")) == frozenset()
-    assert cgroup.kill(str(tmp_path / "none")) is False
+    cgroup.kill(str(tmp_path / "none"))
+
+
+def test_a_folder_that_is_no_control_group_is_not_taken_for_one(tmp_path):
+    assert cgroup.make(str(tmp_path), "x") is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_thread_is_told_from_its_process():
+    seen = []
+    thread = threading.Thread(target=lambda: seen.append(threading.get_native_id()) or go.wait())
+    go = threading.Event()
+    thread.start()
+    try:
+        assert seen[0] != os.getpid()
+        assert procfs.process_of(f"/proc/{seen[0]}") == procfs.process_of("/proc/self") == os.getpid()
+    finally:
+        go.set()
+        thread.join()
+    assert procfs.process_of("/proc/none") is None

@@ -131,12 +131,12 @@ class Execution:
         entry.identity = handle.identity
         if entry.spec.timeout_ms is not None:
             entry.timeout_boot_ms = self._shared.clock.boot_ms() + entry.spec.timeout_ms
-        done = await asyncio.gather(self._shared.journal.put(entry), handle.ready(), return_exceptions=True)
-        failure = next((error for error in done if isinstance(error, Exception)), None)
-        if failure is None:
-            return handle
-        await _abandon(handle)
-        return failure
+        try:
+            await self._shared.journal.put(entry)
+        except Exception as error:
+            await _abandon(handle)
+            return error
+        return handle
 
     async def _go(self, handle: Handle) -> None:
         """The barrier is passed and the identity durable: let it run, say so, watch it."""

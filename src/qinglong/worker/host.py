@@ -92,10 +92,6 @@ class Handle(Protocol):
         """Path to hex SHA-256 of every script and environment file that the launch read; empty if re-adopted."""
         ...
 
-    async def ready(self) -> None:
-        """Return when nothing but the go byte is missing. Raises ``OSError``: it must not be sent."""
-        ...
-
     def go(self) -> None:
         """Send the go byte: from here on the command may run. Only after the identity is durable."""
         ...

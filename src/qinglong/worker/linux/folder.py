@@ -32,29 +32,29 @@ def safe(text: str) -> str:
     return "=" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def run_folder(folder: Path, key: AttemptKey) -> Path:
-    """The folder of the Run's Attempts."""
-    return folder / safe(key.run_id)
-
-
 def stem(key: AttemptKey) -> str:
     """How this Attempt's file names begin."""
     return f"{safe(key.step) if key.step else '-'}.{key.number}"
 
 
-def log_path(folder: Path, key: AttemptKey) -> Path:
-    """The log; also the one thing that stays."""
-    return run_folder(folder, key) / f"{stem(key)}.log"
+def run_folder(folder: Path | str, key: AttemptKey) -> str:
+    """The folder of the Run's Attempts. Text, as the next two: joining a ``Path`` costs more than opening it."""
+    return f"{folder}/{safe(key.run_id)}"
 
 
-def receipt_path(folder: Path, key: AttemptKey) -> Path:
+def receipt_path(folder: Path | str, key: AttemptKey) -> str:
     """The keeper's receipt."""
-    return run_folder(folder, key) / f"{stem(key)}.receipt"
+    return f"{run_folder(folder, key)}/{stem(key)}.receipt"
 
 
-def pid_path(folder: Path, key: AttemptKey) -> Path:
+def pid_path(folder: Path | str, key: AttemptKey) -> str:
     """The command's ``/proc/PID/stat`` line as it was before its execve(2)."""
-    return run_folder(folder, key) / f"{stem(key)}.pid"
+    return f"{run_folder(folder, key)}/{stem(key)}.pid"
+
+
+def log_path(folder: Path | str, key: AttemptKey) -> Path:
+    """The log; also the one thing that stays."""
+    return Path(f"{run_folder(folder, key)}/{stem(key)}.log")
 
 
 def mark(key: AttemptKey) -> str:
@@ -62,7 +62,7 @@ def mark(key: AttemptKey) -> str:
     return f"{safe(key.run_id)} {stem(key)}"
 
 
-def allocate(path: Path, uid: int, mode: int = 0o600) -> None:
+def allocate(path: str, uid: int, mode: int = 0o600) -> None:
     """A new file of blanks that ``uid`` owns, replacing an older one; raises ``OSError`` if the disk is full."""
     fd = create(path, uid, mode)
     try:
@@ -71,13 +71,13 @@ def allocate(path: Path, uid: int, mode: int = 0o600) -> None:
         os.close(fd)
 
 
-def create(path: Path, uid: int, mode: int = 0o600, flags: int = 0) -> int:
+def create(path: str, uid: int, mode: int = 0o600) -> int:
     """A descriptor on a new, empty file that ``uid`` owns. An older file goes: its writer keeps its own inode."""
-    flags |= os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         fd = os.open(path, flags, mode)
     except FileExistsError:
-        path.unlink()
+        os.unlink(path)  # noqa: PTH108
         fd = os.open(path, flags, mode)
     if uid != os.geteuid():
         try:
@@ -88,7 +88,7 @@ def create(path: Path, uid: int, mode: int = 0o600, flags: int = 0) -> int:
     return fd
 
 
-def read_receipt(path: Path, wanted: str) -> Receipt | None:
+def read_receipt(path: str, wanted: str) -> Receipt | None:
     """The receipt, ``None`` if there is none, it is torn, or carries another mark.
 
     ``sh`` reports death by signal n as 128 + n, the same as an exit with that code; where n is a signal that
@@ -108,14 +108,14 @@ def read_receipt(path: Path, wanted: str) -> Receipt | None:
     return Receipt("ended", exit_code=status)
 
 
-def read_command(path: Path) -> tuple[int, int] | None:
+def read_command(path: str) -> tuple[int, int] | None:
     """Pid and start ticks of the recorded command, if the keeper began it."""
     first = _first_line(path)
     stat = procfs.parse_stat(first) if first is not None else None
     return None if stat is None else (stat.pid, stat.start_ticks)
 
 
-def _first_line(path: Path) -> bytes | None:
+def _first_line(path: str) -> bytes | None:
     """The first line, only if its end was written too."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -128,13 +128,18 @@ def _first_line(path: Path) -> bytes | None:
     return line if end else None
 
 
-def forget(folder: Path, key: AttemptKey, *, log: bool) -> None:
+def forget(folder: Path | str, key: AttemptKey, *, log: bool) -> None:
     """Remove the Attempt's files, with ``log`` also that (and its Run's folder if it was the last)."""
-    receipt_path(folder, key).unlink(missing_ok=True)
-    pid_path(folder, key).unlink(missing_ok=True)
+    _unlink(receipt_path(folder, key))
+    _unlink(pid_path(folder, key))
     if not log:
         return
-    log_path(folder, key).unlink(missing_ok=True)
-    log_path(folder, key).with_suffix(".hole").unlink(missing_ok=True)
+    _unlink(str(log_path(folder, key)))
+    _unlink(str(log_path(folder, key).with_suffix(".hole")))
     with contextlib.suppress(OSError):
-        run_folder(folder, key).rmdir()
+        os.rmdir(run_folder(folder, key))  # noqa: PTH106
+
+
+def _unlink(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)  # noqa: PTH108

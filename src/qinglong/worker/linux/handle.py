@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 
 from qinglong.worker.host import AttemptKey, Identity
-from qinglong.worker.linux import cgroup, procfs
+from qinglong.worker.linux import procfs
 
 GO = b"\n"
 """The go byte: the empty line that the keeper's ``read`` waits for."""
@@ -33,8 +33,6 @@ class KeeperHandle:
         self._pipe = pipe
         self._digests = digests or {}
         self._reap = reap
-        self._outside = pipe is not None and bool(identity.cgroup)
-        """The keeper has not been moved into its control group yet."""
 
     @property
     def key(self) -> AttemptKey:
@@ -49,23 +47,14 @@ class KeeperHandle:
         """Path to hex SHA-256 of what the launch read."""
         return dict(self._digests)
 
-    async def ready(self) -> None:
-        """Move the keeper into its control group, without holding the loop up. Raises ``OSError``: do not go."""
-        if self._outside:
-            await asyncio.to_thread(cgroup.enter, self._identity.cgroup, self._identity.pid)
-            self._outside = False
-
     def go(self) -> None:
-        """Let the command run; moves the keeper into its group first if ``ready`` was not awaited.
+        """Let the command run.
 
         A keeper that has ended meanwhile is no error: ``ended`` and its receipt say it.
         Raises ``RuntimeError`` if there is nothing to let go: sent before, abandoned, re-adopted.
         """
         if self._pipe is None:
             raise RuntimeError("this keeper waits for no go byte of ours")
-        if self._outside:
-            cgroup.enter(self._identity.cgroup, self._identity.pid)
-            self._outside = False
         with contextlib.suppress(BrokenPipeError):
             os.write(self._pipe, GO)
         self.abandon()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import subprocess
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,7 @@ from qinglong.worker.linux import (
     cgroup,
     environment,
     folder,
+    grouping,
     handle,
     joblog,
     launching,
@@ -52,7 +54,7 @@ class LinuxHost:
         self._root = root.absolute()
         self._cap = log_cap_bytes
         self._proc = proc
-        self._groups = cgroup.parent() if use_cgroup else ""
+        self._groups = grouping.parent() if use_cgroup else ""
         self._boot = (_BOOT_ID.read_text("ascii").strip(), os.readlink(_PID_NS))  # noqa: PTH115
         self._unreaped: set[int] = set()
         launching.stop_ignoring()
@@ -65,54 +67,56 @@ class LinuxHost:
         """Start a keeper that waits for its go byte. Raises :class:`StartFailed`; nothing is left behind then."""
         self._reap_abandoned()
         prepared = launching.prepare(launch)
+        made = cgroup.make(self._groups, _group_name(launch.key)) if self._groups else None
         try:
-            pid, pipe = self._spawn(launch.key, prepared)
+            pid, pipe = self._spawn(launch.key, prepared, made)
+            self._unreaped.add(pid)
+            # From here on a failure closes the pipe, so the keeper ends and the command never ran.
+            return self._hold(launch.key, prepared, pid, pipe, made)
         except (OSError, StartFailed) as error:
             folder.forget(self._root, launch.key, log=True)
+            if made is not None:
+                cgroup.remove(made.folder)
             if isinstance(error, StartFailed):
                 raise
-            raise StartFailed(f"the Attempt's files cannot be made: {error}") from None
-        self._unreaped.add(pid)
-        try:
-            return self._hold(launch.key, prepared, pid, pipe)
-        except OSError as error:
-            # The pipe is closed, so the keeper ends and the command never ran.
-            folder.forget(self._root, launch.key, log=True)
-            raise StartFailed(f"the keeper cannot be held: {error}") from None
+            raise StartFailed(f"the Attempt cannot be made ready: {error}") from None
 
-    def _spawn(self, key: AttemptKey, prepared: Prepared) -> tuple[int, int]:
+    def _spawn(self, key: AttemptKey, prepared: Prepared, made: cgroup.Made | None) -> tuple[int, int]:
         """Files, go pipe, keeper; (pid, our end of the pipe)."""
         place = folder.run_folder(self._root, key)
-        # Searchable for the account that runs the command: the keeper opens its pid file by relative name.
-        with contextlib.suppress(FileExistsError):
-            place.mkdir(0o711)
         with contextlib.ExitStack() as stack:
-            descriptors = self._files(key, prepared.account.uid, stack)
+            if made is not None:
+                stack.callback(os.close, made.entrance)
+            receipt = self._files(place, key, prepared.account.uid)
+            stack.callback(os.close, receipt)
             read, write = os.pipe()
             stack.callback(os.close, read)
+            descriptors = Descriptors(read, receipt, made.entrance if made else subprocess.DEVNULL)
             try:
-                mark, pid_file = folder.mark(key), folder.pid_path(self._root, key).name
-                pid = launching.spawn(prepared, place, mark, pid_file, descriptors._replace(go=read))
+                pid = launching.spawn(prepared, place, folder.mark(key), folder.stem(key), descriptors)
             except BaseException:
                 os.close(write)
                 raise
         return pid, write
 
-    def _files(self, key: AttemptKey, uid: int, stack: contextlib.ExitStack) -> Descriptors:
-        """Fresh files. Only the log and the pid file are the account's: it cannot write a receipt."""
+    def _files(self, place: str, key: AttemptKey, uid: int) -> int:
+        """Fresh files; the receipt. Only the log and the pid file are the account's: it cannot write a receipt."""
+        log = folder.log_path(self._root, key)
+        try:
+            # Searchable for the account that runs the command: the keeper opens its files by relative name.
+            os.mkdir(place, 0o711)  # noqa: PTH102
+        except FileExistsError:
+            joblog.hole_path(log).unlink(missing_ok=True)
         receipt = folder.receipt_path(self._root, key)
         folder.allocate(receipt, os.geteuid())
         folder.allocate(folder.pid_path(self._root, key), uid)
-        log = folder.log_path(self._root, key)
-        joblog.hole_path(log).unlink(missing_ok=True)
-        log_fd = folder.create(log, uid, 0o640, os.O_APPEND)
-        stack.callback(os.close, log_fd)
+        os.close(folder.create(str(log), uid, 0o640))
         # Allocated without waiting for the disk; only the keeper's own line is written through.
-        receipt_fd = os.open(receipt, os.O_WRONLY | os.O_DSYNC | os.O_CLOEXEC)
-        stack.callback(os.close, receipt_fd)
-        return Descriptors(-1, receipt_fd, log_fd)
+        return os.open(receipt, os.O_WRONLY | os.O_DSYNC | os.O_CLOEXEC)
 
-    def _hold(self, key: AttemptKey, prepared: Prepared, pid: int, pipe: int) -> KeeperHandle:
+    def _hold(
+        self, key: AttemptKey, prepared: Prepared, pid: int, pipe: int, made: cgroup.Made | None
+    ) -> KeeperHandle:
         """Identify a keeper that was just started. It is our unreaped child, so its number is safe."""
         with contextlib.ExitStack() as stack:
             stack.callback(os.close, pipe)
@@ -121,7 +125,7 @@ class LinuxHost:
             stat = procfs.read_stat(pid)
             if stat is None:
                 raise ProcessLookupError(f"no process {pid}")
-            group = cgroup.make(self._groups, _group_name(key)) if self._groups else ""
+            group = made.folder if made is not None else ""
             identity = Identity(
                 *self._boot, pid, stat.start_ticks, group, prepared.account.uid, os.getpid() == 1
             )

@@ -39,6 +39,8 @@ KEEPER: Final = "".join(
 )
 """Given to ``sh -c``: the file itself need not be readable for the account that runs it."""
 SHELL: Final = ("/bin/sh",)
+ENTER: Final = "echo 0 >&2"
+"""How the keeper enters its control group; a builtin in every shell, so it is the shell that enters, not a child."""
 _UMASK: Final = 0o022
 
 
@@ -53,11 +55,11 @@ class Prepared(NamedTuple):
 
 
 class Descriptors(NamedTuple):
-    """What the keeper is given: its go pipe, the receipt, the log."""
+    """What the keeper is given: its go pipe, the receipt, the entrance to its control group."""
 
     go: int
     receipt: int
-    log: int
+    entrance: int = subprocess.DEVNULL
 
 
 def prepare(launch: Launch) -> Prepared:
@@ -136,22 +138,23 @@ def _runs(path: str) -> bool:
         return False
 
 
-def spawn(prepared: Prepared, folder: Path, mark: str, pid_file: str, descriptors: Descriptors) -> int:
+def spawn(prepared: Prepared, folder: str, mark: str, stem: str, descriptors: Descriptors) -> int:
     """Start the keeper in ``folder``, its current one even if the account could not get there; its pid.
 
-    The caller reaps it, by that pid; no ``Popen`` object lives on. Raises :class:`StartFailed`.
+    ``stem``: how the names of its log and pid file begin. The caller reaps it, by that pid; no ``Popen`` object
+    lives on. Raises :class:`StartFailed`.
     """
     who = prepared.account
     switch: dict[str, Any] = {}
     if who.switch:
         switch = {"user": who.uid, "group": who.gid, "extra_groups": who.groups}
-    head = [*SHELL, "-c", KEEPER, "qinglong-keeper", mark, pid_file]
+    head = [*SHELL, "-c", KEEPER, "qinglong-keeper", mark, stem]
     try:
         process = subprocess.Popen(
             [*map(os.fsencode, head), prepared.cwd, *prepared.argv],
             stdin=descriptors.go,
             stdout=descriptors.receipt,
-            stderr=descriptors.log,
+            stderr=descriptors.entrance,
             cwd=folder,
             env={name.encode("ascii"): value for name, value in prepared.env.items()},
             start_new_session=True,

@@ -114,9 +114,29 @@ def catches(pid: int, signum: int, proc: str = PROC) -> bool:
     return bool(masks) and bool(int(masks[0], 16) >> (signum - 1) & 1)
 
 
+def process_of(place: str) -> int | None:
+    """The process that a thread belongs to, by its folder in ``/proc``; ``None`` if it has ended."""
+    try:
+        words = _field(place, b"Tgid:")
+    except OSError:
+        return None
+    return int(words[0]) if words else None
+
+
+def group_of(place: str) -> str:
+    """The v2 control group of a process or thread, by its folder in ``/proc``; raises ``OSError`` if it has ended."""
+    with open(f"{place}/cgroup", "rb") as file:  # noqa: PTH123
+        lines = file.read().decode("utf-8", "surrogateescape").splitlines()
+    return next((line[3:] for line in lines if line.startswith("0::")), "")
+
+
 def _status(pid: int, field: bytes, proc: str) -> list[bytes]:
+    return _field(f"{proc}/{pid}", field)
+
+
+def _field(place: str, field: bytes) -> list[bytes]:
     """The words of one field of ``/proc/PID/status``."""
-    with open(f"{proc}/{pid}/status", "rb") as file:  # noqa: PTH123
+    with open(f"{place}/status", "rb") as file:  # noqa: PTH123
         lines = file.read().splitlines()
     return next((line.split()[1:] for line in lines if line.startswith(field)), [])
 

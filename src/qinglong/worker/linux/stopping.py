@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import os
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Final
 
 from qinglong.worker.host import Presence
@@ -25,6 +24,10 @@ _KEEPER_S: Final = 2.0
 """How long a keeper whose command was killed may take to write its receipt before it is killed too."""
 _PAUSES_S: Final = (0.002, 0.005, 0.01, 0.02)
 """Pauses between rounds; the last one repeats."""
+_PLAIN_ROUNDS: Final = 2
+"""Rounds before the control group is made to stand still; nearly always they are enough."""
+_STILL_LOOKS: Final = 25
+"""How often is looked whether all of it stands still, 2 ms apart; what sleeps in the kernel may not for long."""
 
 
 def number(name: str) -> int:
@@ -90,22 +93,43 @@ async def kill(target: Callable[[], Target], presence: Callable[[], Presence]) -
     """
     loop = asyncio.get_running_loop()
     start = loop.time()
-    pauses = itertools.chain(_PAUSES_S, itertools.repeat(_PAUSES_S[-1]))
-    now = presence()
+    turn, now = 0, presence()
     while now.state == "alive" and loop.time() - start < KILL_S:
-        _round(target(), keeper_too=loop.time() - start > _KEEPER_S)
-        await asyncio.sleep(next(pauses))
-        now = presence()
+        aim, keeper_too = target(), loop.time() - start > _KEEPER_S
+        async with _still(aim.identity.cgroup if turn >= _PLAIN_ROUNDS else ""):
+            _round(aim, keeper_too=keeper_too)
+        await asyncio.sleep(_PAUSES_S[min(turn, len(_PAUSES_S) - 1)])
+        turn, now = turn + 1, presence()
     return now
 
 
+@contextlib.asynccontextmanager
+async def _still(group: str) -> AsyncIterator[None]:
+    """Within it nothing in the group forks: whoever forks faster than it is killed is met standing still.
+
+    The keeper stands still as well, and writes its receipt afterwards. Should this process end in between, the
+    next one finds the stop in its journal and goes on with it.
+    """
+    if not group or not cgroup.freeze(group, True):
+        yield
+        return
+    try:
+        for _ in range(_STILL_LOOKS):
+            if cgroup.frozen(group) is not False:
+                break
+            await asyncio.sleep(_PAUSES_S[0])
+        yield
+    finally:
+        cgroup.freeze(group, False)
+
+
 def _round(target: Target, *, keeper_too: bool) -> None:
+    if target.identity.cgroup:
+        cgroup.kill(target.identity.cgroup, spare=0 if keeper_too else target.identity.pid)
     found = look(target)
     _send_all(found.members, signal.SIGKILL)
     if found.keeper is not None:
         _end_keeper(found.keeper, target, by_force=keeper_too)
-    if keeper_too and target.identity.cgroup:
-        cgroup.kill(target.identity.cgroup)
 
 
 def _end_keeper(keeper: Stat, target: Target, *, by_force: bool) -> None:

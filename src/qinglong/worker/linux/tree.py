@@ -130,7 +130,7 @@ class _Search:
         self._ours: dict[int, Stat] = {}
         self._unreadable: list[int] = []
         identity = target.identity
-        self._grouped = cgroup.members(identity.cgroup) if identity.cgroup else frozenset()
+        self._grouped = cgroup.members(identity.cgroup, target.proc) if identity.cgroup else frozenset()
         leader = procfs.read_stat(identity.pid, target.proc)
         # A number is not given to a new process while it still names a group or session (pid_namespaces(7) aside),
         # so a stranger under the keeper's number means that keeper's group and session have ended.
