@@ -270,13 +270,16 @@ def test_i1_a_crash_of_the_very_first_start_leaves_a_folder_that_the_next_one_ca
 
 
 def test_two_first_starts_at_once_make_one_server(serve: Callable[..., Server]) -> None:
-    """The other one is refused with exit 5, and the one that is up works."""
-    server = serve(jobs(t=diary()))
-    server.launch()
-    rivals = [server.up_refused() for _ in range(3)]
-    server.became_ready()
-    assert {rival.code for rival in rivals} == {5}
-    assert server.until(server.admit("t"))["run"]["state"] == "succeeded"
+    """One is refused with exit 5, whichever it is; the other one works."""
+    rivals = [serve(jobs(t=diary())), serve(jobs(t=diary()))]
+    rivals[1].data = rivals[0].data
+    for rival in rivals:
+        rival.launch()
+    loser = wait_until(lambda: [rival for rival in rivals if not rival.running], "one of them gives way")[0]
+    assert loser.ended() == 5
+    assert "another ql uses" in loser.err
+    winner = next(rival for rival in rivals if rival is not loser).became_ready()
+    assert winner.until(winner.admit("t"))["run"]["state"] == "succeeded"
 
 
 def test_i1_one_key_from_many_at_once_makes_one_run(serve: Callable[..., Server]) -> None:
@@ -291,7 +294,7 @@ def test_i1_one_key_from_many_at_once_makes_one_run(serve: Callable[..., Server]
 
 def test_case_48_a_frozen_server_fires_the_tick_late_and_says_how_late(serve: Callable[..., Server]) -> None:
     """The process is stopped over a tick: the tick fires once afterwards, labelled."""
-    server = serve(jobs(t={"run": diary(), **every("4s")})).start()
+    server = serve(jobs(t={"run": diary(), **every("6s")})).start()
     tick = server.task("t")["task"]["next_ms"]
     wait_until(lambda: time.time() * 1000 >= tick - 200, "just before the tick")
     server.send(signal.SIGSTOP)
@@ -302,6 +305,6 @@ def test_case_48_a_frozen_server_fires_the_tick_late_and_says_how_late(serve: Ca
     detail = server.until(run["run_id"])
     assert detail["run"]["state"] == "succeeded"
     late = detail["events"][0]["data"]["late_ms"]
-    assert 2_400 <= late <= 4_000
+    assert 2_400 <= late <= 6_000
     assert "late" in detail["events"][0]["text"]
     assert not server.skips("t")
