@@ -43,6 +43,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self, clock: FakeClock) -> None:
         super().__init__(_Jump(clock))
         self._virtual = clock
+        self._clock_resolution = 1e-4  # a float of many seconds is no finer
 
     def time(self) -> float:
         return self._virtual.boot / 1000
