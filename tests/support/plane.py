@@ -18,7 +18,6 @@ from qinglong.domain.publishing import Published
 from qinglong.effects import Ids
 from qinglong.wire.worker import Answer, Claim, Offer, Register, Registered, Reply, Report, Sync
 from support.clock import FakeClock, FakeRng
-from support.store import Store
 
 
 class NoLogs:
@@ -29,11 +28,14 @@ class NoLogs:
 
 
 class Plane:
-    """The control objects of one process; make another over the same store to restart them."""
+    """The control objects of one process over a :class:`support.store.Store` or one in memory.
+
+    Make another over the same store to restart them.
+    """
 
     def __init__(
         self,
-        store: Store,
+        store: Any,
         budgets: Budgets = STANDALONE,
         times: LeaseTimes | None = None,
         ledger: Any = None,
