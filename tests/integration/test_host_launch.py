@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from host_support import HAS_CGROUP, IS_ROOT, SHELLS, Machine, argv, script, text
+from host_support import HAS_CGROUP, IS_ROOT, SHELLS, Machine, argv, eventually, script, text
 from qinglong.domain.definitions import Secret
 from qinglong.worker.host import AttemptKey, Receipt, StartFailed
 from qinglong.worker.linux import environment, launching
@@ -361,7 +361,7 @@ def test_user_needs_root(machine, monkeypatch):
 def test_each_attempt_has_a_control_group_until_it_is_discarded(machine):
     job = machine.run(text("exec sleep 60"))
     group = Path(job.identity.cgroup)
-    assert str(job.keeper) in (group / "cgroup.threads").read_text().split()
+    eventually(lambda: str(job.keeper) in (group / "cgroup.threads").read_text().split())
     job.kill()
     job.wait()
     job.host.discard(job.key)
