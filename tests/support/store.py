@@ -17,10 +17,12 @@ from support.clock import FakeClock
 class Store:
     """The ledger and its queries; ``close`` and make another to restart on the same data."""
 
-    def __init__(self, folder: Path, clock: FakeClock) -> None:
+    def __init__(self, folder: Path, clock: FakeClock, *, durable: bool = True) -> None:
         self.path = folder / "ledger.db"
         self.clock = clock
         db = connect(self.path)
+        if not durable:
+            db.execute("PRAGMA synchronous=OFF")
         migrate(db, clock.wall_ms())
         self.writer = Writer(db, "test-ledger")
         self.reader = Reader(self.path, "test-queries")
