@@ -46,20 +46,18 @@ class ControlPlane:
     ) -> Run:
         """See the port. The door does not matter here: an admission is stored and waits (I7)."""
         head = await self.queries.task(project, task)
-        if head is None:
-            raise NotFound(
-                "task_unknown", f"there is no task {task} in project {project}", remedy="see `ql tasks`"
-            )
-        task_id, run_id = head.task.task_id, self._deps.ids.new()
+        if head is None and not key:
+            raise _no_task(project, task)
+        task_id, run_id = "" if head is None else head.task.task_id, self._deps.ids.new()
         digest = hashlib.sha256(msgspec.json.encode((task, allow_overlap))).hexdigest()
-        keys = Keys(tasks=(task_id,), run_key=(project, key) if key else None)
+        keys = Keys(tasks=(task_id,) if task_id else (), run_key=(project, key) if key else None)
 
         def decide(draft: Draft) -> Run | Refusal | str:
             if draft.run_key is not None:
                 return _known(draft.run_key, digest)
             head, spec = draft.tasks.get(task_id, (None, None))
             if head is None or spec is None or head.removed_ms is not None:
-                return Refusal("task_removed", f"task {task} was removed")
+                return Refusal("task_unknown", f"task {task} was removed")
             wish = Admission(run_id, head, spec, "manual", allow_overlap=allow_overlap, by=by)
             answer = place(draft, wish)
             if isinstance(answer, Refusal):
@@ -74,6 +72,8 @@ class ControlPlane:
             return answer
         if isinstance(answer, str):
             return await self._existing(answer)
+        if answer.code == "task_unknown":
+            raise _no_task(project, task)
         if answer.code == "key_reused":
             raise Conflict(answer.code, answer.message, remedy="use a new --key for a new request")
         raise Refused(answer.code, answer.message, remedy=_OVERLAP_REMEDY)
@@ -151,6 +151,10 @@ class ControlPlane:
         found.update({f"settled.{kind}": count for kind, count in cycle.retry.outcomes.items()})
         found.update(self.extra_figures())
         return found
+
+
+def _no_task(project: str, task: str) -> NotFound:
+    return NotFound("task_unknown", f"there is no task {task} in project {project}", remedy="see `ql tasks`")
 
 
 def _known(stored: tuple[str, str], digest: str) -> str | Refusal:
