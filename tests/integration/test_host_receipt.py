@@ -157,6 +157,8 @@ def test_torn_or_foreign_receipts_count_as_none(machine, raw):
 def test_receipt_is_written_through(machine):
     """Durable before the keeper exits: its descriptor is O_DSYNC, the bytes are allocated beforehand."""
     job = machine.launch(text("true"))
+    # Its shell puts the descriptor aside while it enters its control group.
+    eventually(lambda: os.readlink(f"/proc/{job.keeper}/fd/2") == "/dev/null")
     flags = Path(f"/proc/{job.keeper}/fdinfo/1").read_text().split()[3]
     assert int(flags, 8) & os.O_DSYNC == os.O_DSYNC
     assert os.stat(folder.receipt_path(machine.folder, job.key)).st_blocks > 0
