@@ -506,6 +506,9 @@ class Laws:
             "D3: resolved at admission, for good"
         )
         self.check_i3(attempts, run.policy)
+        running = {one.offer.attempt for one in self.began.get(run_id, []) if one.state == "begun"}
+        ended = {one.number for one in attempts if one.status in states.ATTEMPT_FINAL}
+        assert not running & ended, "an Attempt is final while its command runs"
         if run_id in self.finals:
             assert self.finals[run_id] == found, "I8"
         elif run.state in states.RUN_FINAL:
