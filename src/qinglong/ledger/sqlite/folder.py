@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import select
 from pathlib import Path
 
 from qinglong.errors import Refused, Unavailable
@@ -23,6 +24,9 @@ _NETWORK = {
     "sshfs",
 }
 _NETWORK_FUSE = {"fuse.sshfs", "fuse.glusterfs", "fuse.s3fs", "fuse.rclone", "fuse.ceph-fuse", "fuse.davfs"}
+
+_TRIES, _TRY_S = 10, 0.02
+"""Somebody who only asks whether the folder is in use shares its lock for an instant."""
 
 
 class DataFolder:
@@ -60,15 +64,13 @@ class DataFolder:
             descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise self._unwritable(error) from error
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+        if not _locked(descriptor):
             os.close(descriptor)
             raise Unavailable(
                 "data_in_use",
                 f"another ql uses {self.path}",
                 remedy="stop it first, or choose another folder with --data",
-            ) from error
+            )
         self._lock = descriptor
 
     def close(self) -> None:
@@ -83,6 +85,35 @@ class DataFolder:
             f"the data folder {self.path} cannot be written: {error.strerror}",
             remedy="fix its owner and mode, or choose another with --data or $QL_DATA",
         )
+
+
+def in_use(path: Path) -> bool:
+    """Whether a server holds the folder's lock, also where there is no lock file to ask.
+
+    It is asked by sharing the lock for an instant, which is why :meth:`DataFolder.open` tries for a moment.
+    """
+    try:
+        descriptor = os.open(path / "lock", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _locked(descriptor: int) -> bool:
+    for _ in range(_TRIES):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            select.select((), (), (), _TRY_S)
+        else:
+            return True
+    return False
 
 
 def filesystem(path: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str:
