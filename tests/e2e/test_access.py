@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import socket
 import stat
 from collections.abc import Callable, Iterator
 
@@ -164,3 +166,19 @@ def test_case_75_every_server_has_a_secret_of_its_own_and_refuses_a_known_one(
     assert "chmod 600" in exposed.err
     file.chmod(0o600)
     assert first.start().token == token
+
+
+def test_after_a_crash_no_stranger_on_the_old_port_gets_the_token(tmp_path):
+    heard: list[bytes] = []
+    with Server(tmp_path, jobs(t=diary())) as server:
+        server.start()
+        host, port = server.address
+        server.crash()
+        with socket.create_server((host, port)) as stranger:
+            stranger.settimeout(0.2)
+            ended = server.ql("runs")
+            with contextlib.suppress(TimeoutError):
+                heard.append(stranger.accept()[0].recv(4096))
+    assert ended.code == 5
+    assert "ql is not running on" in ended.err
+    assert not heard, "a connection was made to whoever has the port now"

@@ -31,7 +31,7 @@ def test_ctrl_c_once_leaves_jobs_to_their_keepers_and_the_next_up_takes_them_ove
     assert missing.code == 5
     assert "not running" in missing.err
     server.start()
-    assert "1 job(s) from before go on" in server.out
+    assert "taken over: 1 job(s) from before" in server.out
     assert server.state(run) == "running"
     (server.folder / "go").touch()
     assert server.until(run)["run"]["state"] == "succeeded"

@@ -70,7 +70,8 @@ def test_no_server_ends_with_5_and_says_how_to_start_one(ql, tmp_path):
     for folder in (empty, ql.data / "token" / "x"):
         ended = ql("runs", "--data", folder)
         assert ended.code == 5
-        assert ended.err == f"error: ql is not running on {folder}\nremedy: start it with `ql up FILE`\n"
+        remedy = "start it with `ql up FILE`, or name another folder: --data D or $QL_DATA"
+        assert ended.err == f"error: ql is not running on {folder}\nremedy: {remedy}\n"
 
 
 def closed_port():

@@ -85,17 +85,24 @@ def event_info(event: Event) -> EventInfo:
     return EventInfo(event.version, event.at_ms, event.kind, story.tell(event), event.data)
 
 
-def run_detail(view: RunView, events: Iterable[Event], now_ms: int) -> RunDetail:
-    """One Run with everything that explains it; ``events`` are those to show."""
+def run_detail(view: RunView, events: Iterable[Event], now_ms: int, shut: tuple[str, ...] = ()) -> RunDetail:
+    """One Run with everything that explains it; ``events`` are those to show, ``shut`` is why nothing starts now."""
     policy: dict[str, Any] = msgspec.to_builtins(view.run.policy)
     return RunDetail(
         run=run_info(view.run, view.attempts),
         attempts=tuple(map(attempt_info, view.attempts)),
         events=tuple(map(event_info, events)),
-        now=story.now(view, now_ms),
+        now=(*story.now(view, now_ms), *_paused(view, shut)),
         late_reports=view.late,
         policy=policy,
     )
+
+
+def _paused(view: RunView, shut: tuple[str, ...]) -> tuple[str, ...]:
+    """A Run that could start waits for the door too (I7)."""
+    if view.run.state != "queued":
+        return ()
+    return tuple(f"No run is started at present: {reason}." for reason in shut)
 
 
 def task_info(view: TaskView) -> TaskInfo:

@@ -5,6 +5,7 @@ There are no set-up routes: a server is initialised by its own first start, neve
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from qinglong.api import present
@@ -14,6 +15,7 @@ from qinglong.api.problems import BadField
 from qinglong.api.table import Route
 from qinglong.control.service import LogChunk
 from qinglong.domain import states
+from qinglong.domain.records import Event
 from qinglong.errors import NotFound
 from qinglong.ledger.port import RunFilter, RunView, TaskView
 from qinglong.limits import LIST_CAP
@@ -127,7 +129,7 @@ async def start(call: Call) -> Answer:
 async def show(call: Call) -> Answer:
     """One Run with everything that explains it."""
     view = await _view(call)
-    return Answer(present.run_detail(view, view.events, call.services.clock.wall_ms()))
+    return Answer(_detail(call, view, view.events))
 
 
 async def cancel(call: Call) -> Answer:
@@ -148,7 +150,12 @@ async def changes(call: Call) -> Answer:
         await call.patiently(control.changed(run_id, query.after, query.wait_ms))
     view = await _view(call)
     events = await control.queries.events(run_id, query.after)
-    return Answer(present.run_detail(view, events, call.services.clock.wall_ms()))
+    return Answer(_detail(call, view, events))
+
+
+def _detail(call: Call, view: RunView, events: Iterable[Event]) -> RunDetail:
+    services = call.services
+    return present.run_detail(view, events, services.clock.wall_ms(), services.control.reasons_not_ready())
 
 
 async def log(call: Call) -> Answer:

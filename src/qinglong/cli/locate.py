@@ -14,6 +14,7 @@ import msgspec
 
 from qinglong.cli.settings import Settings
 from qinglong.errors import Invalid, Unauthorised, Unavailable
+from qinglong.ledger.sqlite.folder import in_use
 
 _FILE_BYTES: Final = 4096
 """Most that is read of a token or an address file."""
@@ -44,7 +45,11 @@ class Server(msgspec.Struct, frozen=True):
 
 def not_running(data: Path) -> Unavailable:
     """Nobody serves this data folder."""
-    return Unavailable("not_running", f"ql is not running on {data}", remedy="start it with `ql up FILE`")
+    return Unavailable(
+        "not_running",
+        f"ql is not running on {data}",
+        remedy="start it with `ql up FILE`, or name another folder: --data D or $QL_DATA",
+    )
 
 
 def locate(settings: Settings) -> Server:
@@ -56,6 +61,9 @@ def locate(settings: Settings) -> Server:
     data = settings.data_folder
     if not settings.server:
         url = _url(_address(data).url, str(data / "api.json"))
+        if not in_use(data):
+            # A server that was killed left its address behind; whoever has the port now must not see the token.
+            raise not_running(data)
         return Server(url, _token(settings.token_file or data / "token"), data)
     url = _url(settings.server, "--server")
     if settings.token_file is not None:

@@ -78,7 +78,7 @@ def use_color(stream: Any, *, no_color: bool) -> bool:
     """Colours only on a terminal that has them, and never against ``NO_COLOR`` (no-color.org) or ``--no-color``."""
     if no_color or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
-    return bool(stream.isatty())
+    return stream is not None and bool(stream.isatty())
 
 
 __all__ = ["Settings", "global_options", "use_color"]

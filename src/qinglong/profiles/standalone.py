@@ -111,7 +111,7 @@ class _Up:
     def _greet(self, url: str, files: FileSet, published: Published | None, resumed: int) -> None:
         self._say(f"ql is up at {url}, data in {self._options.data}, {len(files.tasks)} task(s)")
         if resumed:
-            self._say(f"{resumed} job(s) from before go on")
+            self._say(f"taken over: {resumed} job(s) from before")
         if published is not None:
             self._changes(published)
         self._say(f"from another terminal: ql --data {self._options.data} runs")

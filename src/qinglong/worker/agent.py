@@ -16,7 +16,7 @@ from qinglong.errors import Conflict, QingLongError, Unavailable, Unknown
 from qinglong.limits import LEASE_MS, RENEW_MS
 from qinglong.wire.worker import Answer, Offer, Register, Reply, Report, Sync
 from qinglong.worker.execution import Execution, Observer
-from qinglong.worker.host import AttemptKey, Host
+from qinglong.worker.host import AttemptKey, Host, Identity
 from qinglong.worker.journal import Entry, Journal
 from qinglong.worker.link import Link
 from qinglong.worker.outbox import Outbox, Pending
@@ -136,15 +136,25 @@ class Agent:
         if self.observer is not None:
             self.observer.resumed(entry)
         handle = self.host.reattach(entry.key, entry.identity)
+        unseen = "" if handle is not None else self._unseen(entry, entry.identity)
         sent = self.clock.boot_ms()
-        answer = await self.outbox.post(Report("adopt", execution.claim()))
+        report = Report("attest", execution.claim(), answer="unknown", detail=unseen)
+        answer = await self.outbox.post(report if unseen else Report("adopt", execution.claim()))
         self._unanswered -= 1
         if self._unanswered == 0:
             self._all_answered.set()
         execution.started = True
-        if execution.accepted(answer, sent):
+        execution.silent = bool(unseen)
+        if not unseen and execution.accepted(answer, sent):
             await self.journal.put(entry)
         await execution.watch(handle)
+
+    def _unseen(self, entry: Entry, identity: Identity) -> str:
+        """Why it cannot be told what became of it. Such an Attempt is not adopted: its lease runs out (I12)."""
+        if self.host.receipt(entry.key) is not None:
+            return ""
+        presence = self.host.presence(entry.key, identity)
+        return presence.detail if presence.state == "unverifiable" else ""
 
     async def run(self) -> None:
         """Sync until stopped."""
@@ -195,7 +205,7 @@ class Agent:
     def _post_renewals(self) -> None:
         now = self.clock.boot_ms()
         for execution in self._executions.values():
-            if execution.fenced or not execution.started:
+            if execution.silent or not execution.started:
                 continue
             if now - execution.renewed_boot_ms < self._renew_ms:
                 continue

@@ -54,8 +54,8 @@ class Execution:
         self.entry = entry
         self.renewed_boot_ms = renewed_boot_ms
         """When the request was sent that the Lease's present life counts from."""
-        self.fenced = False
-        """The Lease was refused: what is said from here on is late evidence."""
+        self.silent = False
+        """It is not renewed: its Lease was refused, or what became of it cannot be seen."""
         self.started = False
         """The start barrier may have been passed."""
         self._stop_wanted: StoppedBy = ""
@@ -80,7 +80,7 @@ class Execution:
     def accepted(self, answer: Answer, sent_boot_ms: int) -> bool:
         """Take in the answer to a report; whether authority still stands."""
         if answer.outcome == "refused":
-            self.fenced = True
+            self.silent = True
             return False
         self.entry.version = max(self.entry.version, answer.version)
         self.renewed_boot_ms = sent_boot_ms
