@@ -37,8 +37,14 @@ def connect(path: Path, *, readonly: bool = False, cache_kib: int = 2048) -> aps
     connection = apsw.Connection(str(path), flags=flags, statementcachesize=200)
     connection.set_busy_timeout(5_000)
     if not readonly:
-        connection.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON")
-        connection.execute("PRAGMA journal_size_limit=16777216")
+        # One by one: a statement that answers a row holds back those that follow it in the same text.
+        for setting in (
+            "journal_mode=WAL",
+            "synchronous=FULL",
+            "foreign_keys=ON",
+            "journal_size_limit=16777216",
+        ):
+            connection.execute(f"PRAGMA {setting}")
     connection.execute(f"PRAGMA cache_size=-{cache_kib}; PRAGMA temp_store=MEMORY")
     return connection
 

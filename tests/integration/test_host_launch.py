@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import pwd
@@ -16,7 +17,7 @@ import pytest
 
 from host_support import HAS_CGROUP, IS_ROOT, SHELLS, Machine, argv, eventually, script, text
 from qinglong.domain.definitions import Secret
-from qinglong.worker.host import AttemptKey, Receipt, StartFailed
+from qinglong.worker.host import AttemptKey, Receipt, Shortage, StartFailed
 from qinglong.worker.linux import environment, launching
 
 NASTY = "a'b\"c$(id)\n${HOME}`id`é"
@@ -366,3 +367,12 @@ def test_each_attempt_has_a_control_group_until_it_is_discarded(machine):
     job.wait()
     job.host.discard(job.key)
     assert not group.exists()
+
+
+def test_what_the_machine_lacks_for_a_while_is_no_fault_of_the_command(machine, monkeypatch):
+    def full() -> tuple[int, int]:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(os, "pipe", full)
+    with pytest.raises(Shortage, match="Too many open files"):
+        machine.launch(argv("true"))

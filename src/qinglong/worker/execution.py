@@ -12,7 +12,7 @@ from qinglong.domain.completion import Result, StoppedBy
 from qinglong.effects import Clock
 from qinglong.errors import QingLongError
 from qinglong.wire.worker import Answer, Claim, Report
-from qinglong.worker.host import Handle, Host, Launch, Presence, StartFailed
+from qinglong.worker.host import Handle, Host, Launch, Presence, Shortage, StartFailed
 from qinglong.worker.journal import Entry, Journal
 from qinglong.worker.outbox import Outbox
 
@@ -101,9 +101,8 @@ class Execution:
         self.started = True
         sent = self._shared.clock.boot_ms()
         starting = self._shared.outbox.post(Report("starting", self.claim()))
-        await asyncio.sleep(
-            0
-        )  # the report goes out first: making a keeper holds the loop up for a millisecond
+        # The report goes out first: making a keeper holds the loop up for a millisecond.
+        await asyncio.sleep(0)
         prepared = await self._prepare()
         allowed = self.accepted(await starting, sent)
         if not isinstance(prepared, Exception):
@@ -126,7 +125,7 @@ class Execution:
         entry = self.entry
         try:
             handle = self._shared.host.launch(Launch(entry.key, entry.spec, entry.fence, entry.scheduled_ms))
-        except StartFailed as error:
+        except (StartFailed, Shortage) as error:
             return error
         entry.identity = handle.identity
         if entry.spec.timeout_ms is not None:

@@ -6,6 +6,7 @@ Source: design section 7.
 
 from __future__ import annotations
 
+import errno
 from typing import Literal, NamedTuple, Protocol
 
 import msgspec
@@ -117,6 +118,23 @@ class StartFailed(Exception):
         self.reason = reason
 
 
+class Shortage(Exception):
+    """The machine lacks what a start takes (descriptors, memory, processes, disk): nothing ran, later it may."""
+
+
+_SHORT = frozenset(
+    {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOSPC, errno.EDQUOT, errno.ENOBUFS}
+)
+
+
+def not_started(what: str, error: Exception) -> StartFailed | Shortage:
+    """Why a start failed: for want of something that the machine may have later, or for good."""
+    if not isinstance(error, OSError):
+        return StartFailed(f"{what}: {error}")
+    reason = f"{what}: {error.strerror or error}"
+    return Shortage(reason) if error.errno in _SHORT else StartFailed(reason)
+
+
 class Host(Protocol):
     """The machine. Calls are short (milliseconds) unless they are ``async``."""
 
@@ -125,7 +143,10 @@ class Host(Protocol):
         ...
 
     def launch(self, launch: Launch) -> Handle:
-        """Start the keeper, waiting for its go byte. Raises :class:`StartFailed`; nothing is left behind then."""
+        """Start the keeper, waiting for its go byte.
+
+        Raises :class:`StartFailed` or :class:`Shortage`; nothing is left behind then.
+        """
         ...
 
     def reattach(self, key: AttemptKey, identity: Identity) -> Handle | None:

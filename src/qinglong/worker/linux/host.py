@@ -16,7 +16,17 @@ from typing import Final
 import msgspec
 
 from qinglong.limits import MIB
-from qinglong.worker.host import AttemptKey, Identity, Launch, Presence, Receipt, SealedLog, StartFailed
+from qinglong.worker.host import (
+    AttemptKey,
+    Identity,
+    Launch,
+    Presence,
+    Receipt,
+    SealedLog,
+    Shortage,
+    StartFailed,
+    not_started,
+)
 from qinglong.worker.linux import (
     cgroup,
     environment,
@@ -64,7 +74,7 @@ class LinuxHost:
         return self._boot
 
     def launch(self, launch: Launch) -> KeeperHandle:
-        """Start a keeper that waits for its go byte. Raises :class:`StartFailed`; nothing is left behind then."""
+        """Start a keeper that waits for its go byte. Raises ``StartFailed`` or ``Shortage``; nothing is left then."""
         self._reap_abandoned()
         prepared = launching.prepare(launch)
         made = cgroup.make(self._groups, _group_name(launch.key)) if self._groups else None
@@ -73,13 +83,13 @@ class LinuxHost:
             self._unreaped.add(pid)
             # From here on a failure closes the pipe, so the keeper ends and the command never ran.
             return self._hold(launch.key, prepared, pid, pipe, made)
-        except (OSError, StartFailed) as error:
+        except (OSError, StartFailed, Shortage) as error:
             folder.forget(self._root, launch.key, log=True)
             if made is not None:
                 cgroup.remove(made.folder)
-            if isinstance(error, StartFailed):
-                raise
-            raise StartFailed(f"the Attempt cannot be made ready: {error}") from None
+            if isinstance(error, OSError):
+                raise not_started("the attempt cannot be made ready", error) from None
+            raise
 
     def _spawn(self, key: AttemptKey, prepared: Prepared, made: cgroup.Made | None) -> tuple[int, int]:
         """Files, go pipe, keeper; (pid, our end of the pipe)."""

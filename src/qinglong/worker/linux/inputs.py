@@ -9,7 +9,7 @@ import stat
 from collections.abc import Iterator
 from io import FileIO
 
-from qinglong.worker.host import StartFailed
+from qinglong.worker.host import StartFailed, not_started
 
 
 @contextlib.contextmanager
@@ -21,8 +21,7 @@ def _opened(path: str, what: str) -> Iterator[FileIO]:
                 raise StartFailed(f"{what}: {path}: not a regular file")
             yield file
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else None
-        raise StartFailed(f"{what}: {path}: {reason or error}") from None
+        raise not_started(f"{what}: {path}", error) from None
 
 
 def read_file(path: str, limit: int, what: str) -> bytes:

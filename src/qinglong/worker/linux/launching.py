@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from qinglong.domain.definitions import Command, TaskSpec
-from qinglong.worker.host import Launch, StartFailed
+from qinglong.worker.host import Launch, StartFailed, not_started
 from qinglong.worker.linux import account, environment, inputs
 from qinglong.worker.linux.account import Account
 from qinglong.worker.linux.environment import STRING_BYTES, Environment, encoded
@@ -162,8 +162,7 @@ def spawn(prepared: Prepared, folder: str, mark: str, stem: str, descriptors: De
             **switch,
         )
     except (OSError, subprocess.SubprocessError) as error:
-        reason = error.strerror if isinstance(error, OSError) else None
-        raise StartFailed(f"command: cannot be started: {reason or error}") from None
+        raise not_started("command: cannot be started", error) from None
     # Or the object would warn when dropped, and later ones would reap the keeper behind our back.
     process.returncode = 0
     return process.pid
