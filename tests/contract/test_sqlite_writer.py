@@ -93,6 +93,19 @@ def drive(path, main, wrap=lambda db: db):
         writer.close()
 
 
+def test_every_setting_is_in_force(path):
+    db = connect(path)
+    wanted = {
+        "journal_mode": "wal",
+        "synchronous": 2,
+        "foreign_keys": 1,
+        "temp_store": 2,
+        "cache_size": -2048,
+    }
+    assert {name: db.execute(f"PRAGMA {name}").fetchone()[0] for name in wanted} == wanted
+    db.close()
+
+
 def test_many_at_once_share_commits_and_all_are_durable(path):
     async def main(writer, db):
         before = writer.commits
