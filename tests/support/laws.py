@@ -24,7 +24,7 @@ from qinglong.domain.definitions import Backoff, Missed, Overlap, Retry, TaskSpe
 from qinglong.domain.dispatch import Want
 from qinglong.domain.gates import OCCUPIES, WAITS, is_overlap, places
 from qinglong.domain.records import Attempt, AttemptRef, Event, Policy
-from qinglong.errors import Refused
+from qinglong.errors import NotFound, Refused
 from qinglong.limits import LATE_EVIDENCE_PER_ATTEMPT, MINUTE, SECOND
 from qinglong.wire.worker import Answer, Claim, Offer, Register, Reply, Report, Sync
 from support.builders import every, queue, spec
@@ -32,8 +32,6 @@ from support.clock import FakeClock
 from support.plane import Plane
 
 T = TypeVar("T")
-GROUP = 2
-"""Capacity of the concurrency group."""
 BUDGETS = replace(STANDALONE, recover_page=3, retry_page=3, trigger_page=3)
 
 
@@ -160,6 +158,9 @@ class Laws:
         self.policies: dict[str, Policy] = {}
         self.before: Facts | None = None
         self.overrides: set[str] = set()
+        self.inside: dict[str, set[str]] = {}
+        self.capacity = self.widest = 2
+        """Of the concurrency group; and the widest that it was since the last check."""
         self.publish(tasks)
         for mate in self.mates:
             self.restart(mate)
@@ -167,7 +168,8 @@ class Laws:
 
     def publish(self, tasks: tuple[TaskSpec, ...]) -> None:
         self.specs = tasks
-        self.drive(self.plane.publish(*tasks, concurrency_groups={"db": GROUP}))
+        self.drive(self.plane.publish(*tasks, concurrency_groups={"db": self.capacity}))
+        self.drive(self.plane.settle())
 
     def restart(self, mate: Mate) -> None:
         mate.process += 1
@@ -245,10 +247,13 @@ class Laws:
     # People and time
 
     def admit(self, choose: Choose) -> None:
-        task = choose(TASKS)
+        task = choose([one.name for one in self.specs] or [""])
         override = choose([False, False, False, True])
         try:
             run = self.drive(self.plane.control.run("default", task, by="ann", allow_overlap=override))
+        except NotFound:
+            assert not task
+            return
         except Refused as error:
             assert error.code in {"overlap", "queue_full", "group_full"}
             return
@@ -272,9 +277,13 @@ class Laws:
         self.clock.step(choose(steps))
 
     def edit(self, choose: Choose) -> None:
+        """A task is changed, removed, or comes back; the group becomes wider or narrower."""
         task = choose(TASKS)
-        changed = specs(choose, task)
-        self.publish(tuple(changed if one.name == task else one for one in self.specs))
+        kept = [one for one in self.specs if one.name != task]
+        before, self.capacity = self.capacity, choose([1, 2, 2, 3])
+        self.widest = max(before, self.capacity)
+        removed = len(kept) == len(self.specs) - 1 and choose([False, False, True])
+        self.publish(tuple(kept if removed else [*kept, specs(choose, task)]))
 
     # The cycle
 
@@ -538,12 +547,18 @@ class Laws:
             for key, kind in stand:
                 (waiting if kind == WAITS else inside).setdefault(key, []).append(run_id)
         for key, runs in inside.items():
-            capacity = 1 if is_overlap(key) else GROUP
             bound = [run_id for run_id in runs if not is_overlap(key) or run_id not in self.overrides]
-            assert len(bound) <= capacity, f"{key} is over its capacity"
+            came = set(bound) - self.inside.get(key, set())
+            widest = 1 if is_overlap(key) else self.widest
+            assert not came or len(bound) <= widest, f"{came} came in, and {key} is over its capacity"
         for key, runs in waiting.items():
-            if len(inside.get(key, [])) < (1 if is_overlap(key) else GROUP):
+            if len(inside.get(key, [])) < self.room(key):
                 self.left_waiting(key, runs)
+        self.inside = {key: set(runs) for key, runs in inside.items()}
+        self.widest = self.capacity
+
+    def room(self, key: str) -> int:
+        return 1 if is_overlap(key) else self.capacity
 
     def left_waiting(self, key: str, runs: list[str]) -> None:
         """A backend that does not load every Run may leave one to the sweep."""
