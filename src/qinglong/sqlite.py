@@ -29,6 +29,8 @@ class _Member(NamedTuple):
     future: asyncio.Future[Any]
     loop: asyncio.AbstractEventLoop
     reads: bool
+    after: Callable[[], None] | None = None
+    """Called on the loop once the work is durable, also if nobody waits for the result any more."""
 
 
 def connect(path: Path, *, readonly: bool = False, cache_kib: int = 2048) -> apsw.Connection:
@@ -67,20 +69,23 @@ class Writer:
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
-    async def run(self, member: Callable[[apsw.Connection], T]) -> T:
+    async def run(self, member: Callable[[apsw.Connection], T], after: Callable[[], None] | None = None) -> T:
         """Run ``member`` inside a transaction and return its result once that is durable.
 
-        Raises what ``member`` raised (its own work is undone), ``Unavailable`` or ``Unknown``.
+        ``after`` is called then, also when the caller was cancelled meanwhile: its change stands. Raises what
+        ``member`` raised (its own work is undone), ``Unavailable`` or ``Unknown``.
         """
-        return await self._submit(member, reads=False)
+        return await self._submit(member, after, reads=False)
 
-    async def _submit(self, member: Callable[[apsw.Connection], T], *, reads: bool) -> T:
+    async def _submit(
+        self, member: Callable[[apsw.Connection], T], after: Callable[[], None] | None = None, *, reads: bool
+    ) -> T:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         with self._closing:
             if self._closed:
                 raise _closed()
-            self._queue.put(_Member(member, future, loop, reads))
+            self._queue.put(_Member(member, future, loop, reads, after))
         return await future
 
     async def read(self, read: Callable[[apsw.Connection], T]) -> T:
@@ -216,22 +221,28 @@ def _harmless(error: BaseException) -> BaseException:
     return error
 
 
-def _resolve(group: list[_Member], outcomes: list[tuple[Any, BaseException | None]]) -> None:
-    def deliver(pairs: list[tuple[asyncio.Future[Any], Any, BaseException | None]]) -> None:
-        for future, result, error in pairs:
-            if future.done():
-                continue
-            if error is None:
-                future.set_result(result)
-            else:
-                future.set_exception(error)
+_Delivery = tuple[_Member, Any, BaseException | None]
 
-    loops: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any, BaseException | None]]] = {}
+
+def _deliver(deliveries: list[_Delivery]) -> None:
+    for member, result, error in deliveries:
+        if error is None and member.after is not None:
+            member.after()
+        if member.future.done():
+            continue
+        if error is None:
+            member.future.set_result(result)
+        else:
+            member.future.set_exception(error)
+
+
+def _resolve(group: list[_Member], outcomes: list[tuple[Any, BaseException | None]]) -> None:
+    loops: dict[asyncio.AbstractEventLoop, list[_Delivery]] = {}
     for member, (result, error) in zip(group, outcomes, strict=True):
-        loops.setdefault(member.loop, []).append((member.future, result, error))
-    for loop, pairs in loops.items():
+        loops.setdefault(member.loop, []).append((member, result, error))
+    for loop, deliveries in loops.items():
         with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits any more
-            loop.call_soon_threadsafe(deliver, pairs)
+            loop.call_soon_threadsafe(_deliver, deliveries)
 
 
 class Reader:

@@ -56,10 +56,12 @@ class InlineWriter(Writer):
         self._connection = connection
         self.commits = 0
 
-    async def _submit(self, member: Callable[[apsw.Connection], T], *, reads: bool) -> T:
+    async def _submit(
+        self, member: Callable[[apsw.Connection], T], after: Callable[[], None] | None = None, *, reads: bool
+    ) -> T:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._commit([_Member(member, future, loop, reads)])
+        self._commit([_Member(member, future, loop, reads, after)])
         return await future
 
     def close(self) -> None:

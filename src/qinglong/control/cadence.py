@@ -49,7 +49,8 @@ class Cadence:
                 continue
             self._wake.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), self._sleep_ms() / 1000)
+                async with asyncio.timeout(self._sleep_ms() / 1000):
+                    await self._wake.wait()
 
     async def _pass(self) -> None:
         self._requested = False

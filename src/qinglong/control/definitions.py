@@ -23,13 +23,14 @@ class Publisher:
         self._deps = deps
         self._triggers = triggers
 
-    async def publish(self, files: FileSet, source: str, boot_id: str) -> Published:
+    async def publish(self, files: FileSet, source: str, boot_id: str, *, admits: bool = True) -> Published:
         """Apply the file set as the whole of ``source``.
 
-        Occurrences that are due under the old revisions are settled first. Raises ``Conflict`` when another source
-        owns one of the names; nothing is changed then.
+        Occurrences that are due under the old revisions are settled first. Without ``admits`` (the door is shut,
+        I7) they are recorded as superseded, and boot triggers wait for :meth:`boot`. Raises ``Conflict`` when another
+        source owns one of the names; nothing is changed then.
         """
-        while await self._triggers.step():
+        while admits and await self._triggers.step():
             pass
         done = await self._deps.ledger.transact(
             Keys(project=files.project), lambda draft: publish(draft, files, source, self._deps.ids.new)
@@ -42,16 +43,23 @@ class Publisher:
                 remedy="rename it, or remove it there first",
             )
         await self._cancel_removed()
-        await self._triggers.boot(await self._boot_triggers(files.project), boot_id)
+        if admits:
+            await self.boot(files.project, boot_id)
         return done
+
+    async def boot(self, project: str, boot_id: str) -> int:
+        """Admit the project's boot triggers that have not fired in this boot of the machine; how many did."""
+        return await self._triggers.boot(await self._boot_triggers(project), boot_id)
 
     async def _cancel_removed(self) -> None:
         """Removing a task cancels its waiting Runs, never a running one. Also heals a crash in between."""
         while True:
             page = await self._deps.ledger.unstarted_of_removed()
+            cancelled = 0
             for run_id in page.ids:
-                await self._deps.ledger.transact(Keys(runs=(run_id,), frees=True), partial(_cancel, run_id))
-            if not page.more:
+                keys = Keys(runs=(run_id,), frees=True)
+                cancelled += await self._deps.ledger.transact(keys, partial(_cancel, run_id))
+            if not (page.more and cancelled):
                 return
 
     async def _boot_triggers(self, project: str) -> tuple[Trigger, ...]:
@@ -61,11 +69,13 @@ class Publisher:
         return await self._deps.ledger.transact(Keys(project=project), decide)
 
 
-def _cancel(run_id: str, draft: Draft) -> None:
+def _cancel(run_id: str, draft: Draft) -> bool:
     found = draft.get(run_id)
     if found is None or ending.started(found):
-        return
+        return False
     change = ending.cancel(found, "definitions", "its task was removed", draft.now_ms)
-    if isinstance(change, Change):
-        draft.apply(change)
-        promote(draft)
+    if not isinstance(change, Change):
+        return False
+    draft.apply(change)
+    promote(draft)
+    return True

@@ -120,7 +120,8 @@ class WorkerDoor:
             directives += await self._directives(worker)
             if request.wait_ms > 0 and not (answers or offers or directives):
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(poke.wait(), request.wait_ms / 1000)
+                    async with asyncio.timeout(request.wait_ms / 1000):
+                        await poke.wait()
                 offers = await self._pull(worker, request)
                 directives = await self._directives(worker)
         return Reply(tuple(answers), offers, tuple(dict.fromkeys(directives)), self._deps.times.lease_ms)

@@ -19,7 +19,8 @@ class Follower:
     async def wait(self, timeout_s: float) -> None:
         """Return when an Event came since this follower was made, or after the time."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._event.wait(), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                await self._event.wait()
 
 
 class Wakes:

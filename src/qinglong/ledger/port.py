@@ -197,5 +197,5 @@ class Queries(Protocol):
     async def sessions(self) -> tuple[Session, ...]: ...
 
     async def counts(self) -> dict[str, float]:
-        """Gauges for metrics: Runs by open state, skipped occurrences, ages of the oldest, in one read."""
+        """Gauges for metrics: Runs by open state and ages of the oldest, in one read."""
         ...

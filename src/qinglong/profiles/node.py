@@ -80,6 +80,8 @@ class Node:
         self._given_host = host
         self._folder = DataFolder(data)
         self._tasks: list[asyncio.Task[None]] = []
+        self._owes_boot = ""
+        """The project whose boot triggers wait for the door."""
         self.zone = "UTC"
         self.schema = 0
 
@@ -134,12 +136,14 @@ class Node:
     async def start(self, files: FileSet | None) -> tuple[int, Published | None]:
         """Resume what was running, put the file set in force, start the cadence; (Attempts resumed, publication).
 
-        The worker answers for its Attempts before anything is judged or admitted.
+        The worker answers for its Attempts before anything is judged, and a first pass judges before anything is
+        admitted (D4).
         """
         self.look_at_disk()
         resumed = await self.agent.start()
         self._go(self.agent.run(), "agent")
         await self.agent.resumed(_RESUME_S)
+        await self.control.cycle.run()
         published = None if files is None else await self.publish(files)
         self._go(self.control.cadence.run(), "cadence")
         return resumed, published
@@ -151,9 +155,17 @@ class Node:
 
     async def publish(self, files: FileSet) -> Published:
         """Put a file set in force. Raises ``Conflict`` on a clash of names."""
-        published = await self.publisher.publish(files, SOURCE, self.host.boot()[0])
+        admits = self.control.door.is_open
+        published = await self.publisher.publish(files, SOURCE, self.host.boot()[0], admits=admits)
+        self._owes_boot = "" if admits else files.project
         self.control.cadence.request()
         return published
+
+    async def _boot(self) -> None:
+        """Boot triggers that a shut door held back."""
+        if self._owes_boot and self.control.door.is_open:
+            await self.publisher.boot(self._owes_boot, self.host.boot()[0])
+            self._owes_boot = ""
 
     def look_at_disk(self) -> None:
         """Shut or open the disk's bolt of the door."""

@@ -50,12 +50,13 @@ class SqliteLedger:
             hints = apply(db, draft)
             return result
 
+        def after() -> None:
+            if hints is not None:
+                for listener in self._listeners:
+                    listener(hints)
+
         self.transactions += 1
-        result = await self._writer.run(member)
-        if hints is not None:
-            for listener in self._listeners:
-                listener(hints)
-        return result
+        return await self._writer.run(member, after)
 
     async def _read(self, read: Callable[[apsw.Connection], T]) -> T:
         self.reads += 1
