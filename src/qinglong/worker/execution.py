@@ -61,6 +61,8 @@ class Execution:
         self._stop_wanted: StoppedBy = ""
         self._stopping = False
         """This process has begun the stop."""
+        self._went = False
+        """This process sent the go byte."""
         self._nudge = asyncio.Event()
 
     def claim(self) -> Claim:
@@ -140,6 +142,7 @@ class Execution:
     async def _go(self, handle: Handle) -> None:
         """The barrier is passed and the identity durable: let it run, say so, watch it."""
         handle.go()
+        self._went = True
         facts = {"pid": handle.identity.pid, "digests": handle.digests or None}
         running = self._shared.outbox.post(
             Report("running", self.claim(), {k: v for k, v in facts.items() if v is not None})
@@ -259,7 +262,7 @@ class Execution:
         entry = self.entry
         receipt = self._shared.host.receipt(entry.key)
         if receipt is not None and receipt.kind == "not_begun":
-            await self._attest("never_began", "not_begun", "the keeper never got its go byte")
+            await self._never_ran()
             return
         if receipt is None and not entry.stopped_by:
             rebooted = self._shared.host.boot()[0] != (entry.identity.boot_id if entry.identity else "")
@@ -277,6 +280,15 @@ class Execution:
                 leftovers=len(left.pids),
             )
         )
+
+    async def _never_ran(self) -> None:
+        """The keeper ended without its go byte. It may have been sent, and reported as running, a moment too late."""
+        if self.entry.stopped_by:
+            await self._finish(Result(stopped_by=self.entry.stopped_by))
+        elif self._went:
+            await self._attest("not_running", "not_begun", "the keeper was ended before it read its go byte")
+        else:
+            await self._attest("never_began", "not_begun", "the keeper never got its go byte")
 
     async def _finish(self, result: Result) -> None:
         """Report the completion with its log; close the entry once it is acknowledged (or refused for good)."""
