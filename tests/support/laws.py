@@ -158,6 +158,8 @@ class Laws:
         self.policies: dict[str, Policy] = {}
         self.before: Facts | None = None
         self.overrides: set[str] = set()
+        self.highest = 0
+        """The latest moment that the wall clock has shown."""
         self.inside: dict[str, set[str]] = {}
         self.capacity = self.widest = 2
         """Of the concurrency group; and the widest that it was since the last check."""
@@ -479,6 +481,7 @@ class Laws:
     # The promises
 
     def check(self) -> None:
+        self.highest = max(self.highest, self.clock.wall_ms())
         facts = self.facts()
         for run_id, found in facts.aggregates.items():
             self.check_run(run_id, found, facts)
@@ -570,7 +573,8 @@ class Laws:
         """Give the backend back."""
 
     def finish(self) -> None:
-        """Once faults stop, time passes and workers answer, every Run becomes final."""
+        """Once faults stop, clocks are right, time passes and workers answer, every Run becomes final."""
+        self.clock.step(max(self.highest - self.clock.wall_ms(), 0))
         self.publish(tuple(replace(one, triggers=()) for one in self.specs))
         for _ in range(60):
             if all(found.run.state in states.RUN_FINAL for found in self.facts().aggregates.values()):
