@@ -65,10 +65,10 @@ def test_check_allows_exactly_what_the_table_lists(name):
     for before in table:
         for after in table:
             if before == after or after in table[before]:
-                states.check(table, before, after, "it")
+                states.check(table, before, after, "run", "it")
                 continue
             with pytest.raises(Damaged, match=f"cannot go from {before} to {after}"):
-                states.check(table, before, after, "it")
+                states.check(table, before, after, "run", "it")
 
 
 def _accepts(db: apsw.Connection, table: str, **values: Any) -> bool:

@@ -5,6 +5,8 @@ Pure. Decides overlap under the task's gate and resolves the policy that governs
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import msgspec
 
 from qinglong.domain.change import Aggregate, Change, Draft, Refusal, event
@@ -32,12 +34,13 @@ class Admission(msgspec.Struct, frozen=True):
 
 def gate_keys(task: Task, spec: TaskSpec) -> tuple[str, ...]:
     """The gates that a Run of this revision stands at, overlap first."""
-    keys: list[str] = []
-    if spec.overlap.kind != "allow":
-        keys.append(overlap_key(task.task_id))
-    if spec.concurrency:
-        keys.append(group_key(task.project, spec.concurrency))
-    return tuple(keys)
+    group = group_key(task.project, spec.concurrency) if spec.concurrency else ""
+    return _keys(task.task_id, spec.overlap.kind != "allow", group)
+
+
+@lru_cache(maxsize=4096)
+def _keys(task_id: str, overlap: bool, group: str) -> tuple[str, ...]:
+    return (*((overlap_key(task_id),) if overlap else ()), *((group,) if group else ()))
 
 
 def admit(draft: Draft, wish: Admission) -> Change | Refusal:
@@ -71,6 +74,8 @@ def refusal(draft: Draft, wish: Admission) -> Refusal | None:
 
 def _binding(gates: tuple[str, ...], wish: Admission) -> tuple[str, ...]:
     """The gates that can hold this Run: an override passes its task's overlap, never a concurrency group."""
+    if not wish.allow_overlap:
+        return gates
     return tuple(key for key in gates if not (wish.allow_overlap and is_overlap(key)))
 
 

@@ -131,13 +131,13 @@ class Draft:
     def _move_places(self, before: Run | None, after: Run) -> None:
         if not after.gates or (before is not None and same_places(before, after)):
             return
-        old = places(before) if before is not None else ()
-        new = places(after)
-        for key in {*(key for key, _ in old), *(key for key, _ in new)}:
+        old = dict(places(before)) if before is not None else {}
+        new = dict(places(after))
+        for key in old | new:
             gate = self.gates.get(key)
             if gate is None:
                 raise Damaged("gate_not_locked", f"a change of run {after.run_id} moves gate {key} unlocked")
-            moved = shift(gate, after.run_id, dict(old).get(key), dict(new).get(key))
+            moved = shift(gate, after.run_id, old.get(key), new.get(key))
             if moved.room > gate.room:
                 self.freed.add(key)
             self.gates[key] = moved
@@ -150,9 +150,11 @@ def _check(before: Aggregate | None, change: Change) -> None:
         raise Damaged("event_gap", f"run {after.run.run_id}: version and events disagree")
     if before is None:
         return
-    states.check(states.RUN, before.run.state, after.run.state, f"run {after.run.run_id}")
+    states.check(states.RUN, before.run.state, after.run.state, "run", after.run.run_id)
     if before.attempt.number == after.attempt.number:
-        states.check(states.ATTEMPT, before.attempt.status, after.attempt.status, "its attempt")
+        states.check(
+            states.ATTEMPT, before.attempt.status, after.attempt.status, "attempt of", after.run.run_id
+        )
     elif before.attempt.status not in states.ATTEMPT_FINAL:
         raise Damaged("two_live_attempts", f"run {after.run.run_id} would have two live attempts")
     if after.lease is not None and after.attempt.status in states.ATTEMPT_FINAL:

@@ -67,10 +67,11 @@ def place(draft: Draft, wish: Admission) -> Change | Refusal:
 
     What is refused ends nothing.
     """
-    why_not = refusal(draft, wish)
+    older_runs = replaced(draft, wish)
+    why_not = refusal(draft, wish) if older_runs else None
     if why_not is not None:
         return why_not
-    for older in replaced(draft, wish):
+    for older in older_runs:
         ended = ending.cancel(older, "overlap", "replaced by a newer run", draft.now_ms)
         if isinstance(ended, Change):
             draft.apply(ended)

@@ -61,11 +61,11 @@ RELEASE_REASONS: Final = frozenset(
 HELD_BY: Final = frozenset({"overlap", "concurrency"})
 
 
-def check(table: Table, before: str, after: str, what: str) -> None:
+def check(table: Table, before: str, after: str, what: str, name: str) -> None:
     """Refuse a transition that the table does not list.
 
     Staying in a state is no transition. Raises :class:`Damaged`: reaching it is a fault of ours, never input.
     """
     if before == after or after in table[before]:
         return
-    raise Damaged("unlawful_transition", f"{what} cannot go from {before} to {after}")
+    raise Damaged("unlawful_transition", f"{what} {name} cannot go from {before} to {after}")
