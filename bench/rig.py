@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
 from qinglong.control.app import ControlPlane
@@ -123,6 +123,3 @@ def report(kind: str, of: Claim) -> Report:
     """One report; a completion has succeeded with six bytes of log."""
     result = SUCCESS if kind == "completed" else None
     return Report(kind, of, {"pid": 4711} if kind == "running" else {}, result)  # type: ignore[arg-type]
-
-
-Progress = Callable[[str], None]
