@@ -11,7 +11,6 @@ import apsw
 import apsw.ext
 
 from bench import million, steps
-from bench.ledger import BATCH
 from bench.measure import circumstances, percentile
 from bench.report import Out
 from bench.rig import Rig, rig, tasks
@@ -19,6 +18,9 @@ from qinglong.domain import states
 from qinglong.ledger.port import RunFilter
 from qinglong.ledger.sqlite import statements
 from qinglong.limits import DAY
+
+BATCH = 64
+"""Runs a transaction here."""
 
 _TASKS = 200
 _RUNS = 1_000_000

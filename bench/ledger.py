@@ -13,7 +13,7 @@ from bench.measure import Stopwatch, circumstances
 from bench.report import Out
 from bench.rig import Rig, rig, tasks
 
-BATCH = 64
+BATCH = 256
 _CALLERS = 16
 
 
@@ -81,7 +81,7 @@ async def run(out: Out, folder: Path, quick: bool) -> None:
     for key, work, runs in plan:
         if not out.wanted(key):
             continue
-        size, times = (64, 1) if quick else (runs, 5)
+        size, times = (BATCH, 1) if quick else (runs, 5)
         place = folder / key
         async with rig(place, tasks(256)) as made:
             out.figure(key, await repeated(out, made, key, work, size, times))
