@@ -20,7 +20,7 @@ from qinglong.worker.linux.tree import Target, look
 
 KILL_S: Final = 10.0
 """Bound of :func:`kill`."""
-_KEEPER_S: Final = 2.0
+_KEEPER_S: Final = 4.0
 """How long a keeper whose command was killed may take to write its receipt before it is killed too."""
 _PAUSES_S: Final = (0.002, 0.005, 0.01, 0.02)
 """Pauses between rounds; the last one repeats."""
