@@ -183,3 +183,10 @@ def test_a_boot_trigger_and_a_passed_moment_have_no_next():
     assert [found.next_ms for found in shelf.triggers.values()] == [None, None]
     assert shelf.put(spec("x", notes="n", triggers=(boot,))).changed == ("x",)
     assert shelf.skipped == [], "a moment before the first publication was never owed"
+
+
+def test_what_was_done_is_counted_once_each():
+    shelf = Shelf()
+    shelf.put(spec("a"), spec("b"), spec("c"), spec("d"))
+    done = shelf.put(spec("a"), spec("b", notes="new"), spec("c"), spec("e"))
+    assert (done.added, done.changed, done.removed, done.unchanged) == (("e",), ("b",), ("d",), 2)
