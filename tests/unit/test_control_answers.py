@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from qinglong.control import offers
+from qinglong.domain.definitions import Overlap
 from qinglong.ledger.port import RunFilter
 from qinglong.limits import LIST_CAP
 from qinglong.wire.worker import Report
-from support.builders import queue, spec
+from support.builders import every, queue, spec
 from support.lab import Lab
 
 
@@ -111,3 +114,56 @@ def test_following_a_run_does_not_wait_for_what_has_happened(lab):
     assert lab.clock.wall_ms() == now
     assert lab.go(control.changed(run, 1, 5_000)) == 1
     assert lab.clock.wall_ms() == now + 5_000
+
+
+def test_i7_a_cycle_that_hangs_shuts_the_door_until_it_comes_back(lab, monkeypatch):
+    lab.publish(spec())
+    lab.cycle()
+    ledger, door = lab.store.ledger, lab.plane.control.door
+    due, seen = ledger.due, []
+
+    async def slow():
+        for _ in range(2):
+            await asyncio.sleep(31)
+            seen.append(door.reasons)
+        return await due()
+
+    monkeypatch.setattr(ledger, "due", slow)
+    lab.cycle()
+    assert seen == [(), ("the cycle is overdue",)]
+    assert door.is_open
+
+
+def test_occurrences_behind_a_shut_door_are_looked_at_again_within_a_cadence(lab):
+    lab.publish(spec(triggers=(every(60_000),)))
+    lab.settle()
+    lab.plane.control.door.disk("the disk is nearly full")
+    lab.clock.advance(60_000)
+    again, next_ms = lab.cycle()
+    assert (again, next_ms) == (False, lab.clock.wall_ms() + 1_000)
+    assert lab.runs() == []
+    lab.plane.control.door.disk("")
+    lab.settle()
+    assert len(lab.runs()) == 1
+
+
+def test_a_place_that_nobody_could_be_promoted_to_asks_for_the_sweep(lab):
+    """An older Run of another revision is replaced, and leaves a group that the new one does not enter."""
+    replace = Overlap("replace")
+    lab.publish(
+        spec("a", overlap=replace, concurrency="db"),
+        spec("b", concurrency="db"),
+        concurrency_groups={"db": 1},
+    )
+    lab.settle()
+    first, waits = lab.run("a"), lab.run("b")
+    assert lab.state(waits) == "created"
+    lab.publish(spec("a", overlap=replace), spec("b", concurrency="db"), concurrency_groups={"db": 1})
+    lab.settle()
+    heard = []
+    lab.store.ledger.on_commit(heard.append)
+    lab.run("a")
+    assert lab.state(first) == "cancelled"
+    assert heard[-1].due_ms <= lab.clock.wall_ms(), "nothing else would wake the cycle"
+    lab.settle()
+    assert lab.state(waits) == "queued"
