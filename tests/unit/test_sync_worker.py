@@ -349,3 +349,20 @@ def test_after_a_restart_a_stop_is_told_to_the_successor(lab):
     lab.restart()
     worker = lab.worker()
     assert [found.run_id for found in lab.go(worker.sync()).directives] == [run_id]
+
+
+def test_i4_a_second_completion_that_says_something_else_is_late_evidence(lab):
+    worker = lab.worker()
+    (run_id,) = admit(lab, 1)
+    lab.go(worker.pull())
+    lab.go(worker.say("starting", run_id))
+    first = Report("completed", worker.held[run_id], result=Result(exit_code=0))
+    assert lab.go(worker.sync(first)).answers[0].outcome == "ok"
+    before = lab.view(run_id)
+    other = Report("completed", worker.held[run_id], result=Result(exit_code=1))
+    answer = lab.go(worker.sync(other)).answers[0]
+    assert (answer.outcome, answer.reason) == ("refused", "not_leased")
+    after = lab.view(run_id)
+    assert after.late == before.late + 1
+    assert msgspec.structs.replace(after, late=before.late) == before
+    assert lab.go(worker.sync(first)).answers[0].outcome == "replayed"

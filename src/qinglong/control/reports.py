@@ -79,7 +79,7 @@ class Reports:
         if isinstance(answer, Change):
             draft.apply(answer)
             return _accepted(answer.after, report, draft.now_ms)
-        if replayed(report.kind, found, fence, session_id):
+        if replayed(report.kind, found, fence, session_id) and _repeats(found, report):
             assert found is not None
             return msgspec.structs.replace(_accepted(found, report, draft.now_ms), outcome="replayed")
         if answer.late and found is not None:
@@ -107,6 +107,13 @@ class Reports:
                 return renewal.adopt(found, fence, draft.session, now, life)
             case "attest":
                 return _attest(draft, found, fence, report)
+
+
+def _repeats(found: Aggregate | None, report: Report) -> bool:
+    """A repeated completion says the same again; other reports say nothing that could differ."""
+    if found is None or report.result is None:
+        return True
+    return completion.same_end(found.attempt, report.result)
 
 
 def fence_of(worker: str, report: Report) -> Fence:

@@ -11,7 +11,7 @@ from qinglong.domain import retrying
 from qinglong.domain.change import Aggregate, Change, Refusal, event
 from qinglong.domain.fence import Fence, check
 from qinglong.domain.leases import ended
-from qinglong.domain.records import Event, Lease, Run
+from qinglong.domain.records import Attempt, Event, Lease, Run
 
 StoppedBy = Literal["", "cancel", "deadline", "timeout", "shutdown", "lease_loss"]
 
@@ -48,6 +48,20 @@ def outcome(result: Result) -> tuple[str, str]:
     if result.exit_code is None:
         return "failed", "ended without an exit code"
     return "failed", f"exit code {result.exit_code}"
+
+
+def same_end(attempt: Attempt, result: Result) -> bool:
+    """Whether a later completion says what was accepted before; one that differs is late evidence (I4)."""
+    status, reason = outcome(result)
+    said = (status, reason, result.exit_code, result.signal, result.log_bytes, result.log_digest)
+    return said == (
+        attempt.status,
+        attempt.reason,
+        attempt.exit_code,
+        attempt.signal,
+        attempt.log_bytes,
+        attempt.log_digest,
+    )
 
 
 def complete(
