@@ -51,8 +51,6 @@ REPORT_BYTES: Final = 64 * KIB
 # Cadence
 PAGE_CAP: Final = 64
 """Hard cap of a recover or retry page."""
-GAP_MS: Final = LEASE_MS
-"""After a gap no ``claimed`` Attempt is judged for this long (design section 8)."""
 
 # Schedules
 CRON_SEARCH_YEARS: Final = 100
@@ -74,7 +72,6 @@ BACKOFF_FACTOR_MAX: Final = 100
 """Largest growth of the delay from one Attempt to the next; keeps ``factor ** MAX_ATTEMPTS`` a finite float."""
 RETURNS_MAX: Final = 8
 """Returned or never-started deliveries of one Run from which on it is shown as undeliverable."""
-REQUEUE_PER_CYCLE: Final = 64
 
 # Late evidence
 LATE_EVIDENCE_PER_ATTEMPT: Final = 16

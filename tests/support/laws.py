@@ -290,7 +290,7 @@ class Laws:
     # The cycle
 
     def recover(self, choose: Choose) -> None:
-        self.drive(self.plane.control.cycle.recover.step(hold_claimed=False))
+        self.drive(self.plane.control.cycle.recover.step())
 
     def retry(self, choose: Choose) -> None:
         self.drive(self.plane.control.cycle.retry.step())

@@ -215,3 +215,13 @@ def test_a_clash_of_names_changes_nothing_and_names_the_owner(lab):
     with pytest.raises(Conflict, match="mine belongs to test"):
         lab.go(lab.plane.publisher.publish(files, "another", "boot"))
     assert [view.task.name for view in lab.go(lab.store.queries.tasks("default"))] == ["mine"]
+
+
+def test_i9_skipped_occurrences_are_counted_by_reason(lab):
+    lab.publish(spec("busy", triggers=(every(MINUTE),)))
+    for _ in range(3):
+        lab.clock.advance(MINUTE)
+        lab.settle()
+    counted = lab.plane.control.figures()["skipped.overlap"]
+    stored = lab.go(lab.store.queries.task("default", "busy"))
+    assert counted == stored.skipped == 2

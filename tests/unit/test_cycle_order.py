@@ -254,21 +254,3 @@ def test_a_full_page_asks_for_a_follow_up_until_everything_is_done(lab):
     assert [lab.state(run_id) for run_id in ids].count("queued") == 16
     lab.settle()
     assert {lab.state(run_id) for run_id in ids} == {"queued"}
-
-
-def test_after_a_gap_no_claim_is_judged_but_everything_else_is(lab):
-    lab.publish(spec("claims"), spec("runs"))
-    worker = lab.worker()
-    lab.cycle()
-    claimed, running = lab.run("claims"), lab.run("runs")
-    lab.go(worker.pull(2))
-    lab.go(worker.begin(running))
-    lab.clock.advance(LEASE_MS + SECOND)
-    lab.plane.control.cycle.hold_claimed_until_ms = lab.clock.boot + LEASE_MS
-    lab.cycle()
-    assert lab.state(claimed) == "dispatching"
-    assert lab.view(running).run.unreachable_ms is not None
-    assert lab.go(worker.say("renew", claimed)).outcome == "ok", "a live worker renews first"
-    lab.clock.advance(LEASE_MS)
-    lab.settle()
-    assert lab.state(claimed) == "queued"

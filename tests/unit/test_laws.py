@@ -107,7 +107,7 @@ class CrowdedLaws(MemoryLaws):
         if self.plane is None:
             return
         cycle = self.plane.control.cycle
-        steps = [lambda: cycle.recover.step(hold_claimed=False), cycle.retry.step, cycle.trigger.step]
+        steps = [cycle.recover.step, cycle.retry.step, cycle.trigger.step]
         for _ in range(self.rng.randrange(3)):
             yield self.rng.choice(steps)()
         if self.log and self.rng.randrange(2):

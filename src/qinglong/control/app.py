@@ -148,6 +148,7 @@ class ControlPlane:
             "reports.refused": self.workers.reports.refused,
         }
         found.update({f"verdicts.{kind}": count for kind, count in cycle.recover.verdicts.items()})
+        found.update({f"skipped.{reason}": count for reason, count in self.wakes.skipped.items()})
         found.update({f"settled.{kind}": count for kind, count in cycle.retry.outcomes.items()})
         found.update(self.extra_figures())
         return found

@@ -25,8 +25,6 @@ class Cycle:
         self.recover = Recover(deps, budgets.recover_page)
         self.retry = Retry(deps, budgets.retry_page)
         self.trigger = TriggerStep(deps, budgets.trigger_page)
-        self.hold_claimed_until_ms = 0
-        """By ``clock.boot_ms``: after a gap no claimed Attempt is judged before this."""
         self.outcomes = {"ok": 0, "failed": 0}
 
     async def run(self) -> tuple[bool, int | None]:
@@ -41,7 +39,7 @@ class Cycle:
         try:
             due = await self._deps.ledger.due()
             if due.recover:
-                again |= await self.recover.step(self._deps.clock.boot_ms() < self.hold_claimed_until_ms)
+                again |= await self.recover.step()
             if due.retry:
                 again |= await self.retry.step()
         except Exception as error:

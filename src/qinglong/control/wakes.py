@@ -31,11 +31,15 @@ class Wakes:
         self._followers: dict[str, set[asyncio.Event]] = {}
         self.stops: set[str] = set()
         """Workers that may have a stop directive waiting."""
+        self.skipped: dict[str, int] = {}
+        """Occurrences that this process skipped, by reason (I9)."""
         self.on_due: Callable[[int], None] = lambda due_ms: None
         self.on_change: Callable[[tuple[str, ...]], None] = lambda run_ids: None
 
     def hint(self, hints: Hints) -> None:
         """Called by the ledger after a commit."""
+        for reason, count in hints.skipped:
+            self.skipped[reason] = self.skipped.get(reason, 0) + count
         if hints.stops:
             self.stops.update(hints.stops)
         if hints.queued or hints.stops:

@@ -173,6 +173,8 @@ class Hints(msgspec.Struct, frozen=True):
     """Workers that have a stop directive waiting."""
     changed: tuple[str, ...] = ()
     """Runs that have new Events."""
+    skipped: tuple[tuple[str, int], ...] = ()
+    """(reason, how many occurrences) that were skipped, for counting (I9)."""
 
 
 class Queries(Protocol):

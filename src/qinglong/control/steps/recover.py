@@ -22,18 +22,17 @@ class Recover:
         self.raced = 0
         """Candidates that somebody else decided first; never a failure."""
 
-    async def step(self, hold_claimed: bool) -> bool:
+    async def step(self) -> bool:
         """Judge a page; whether anything was decided, which asks for a follow-up.
 
-        ``hold_claimed``: after a gap, judge no claimed Attempt. The whole page is tried; then the first failure is
-        raised (I7).
+        The whole page is tried; then the first failure is raised (I7).
         """
         page = await self._deps.ledger.recover_page(self._limit)
         failure: Exception | None = None
         decided = 0
         for run_id in page.ids:
             try:
-                decided += await self._judge(run_id, hold_claimed)
+                decided += await self._judge(run_id)
             except Conflict:
                 self.raced += 1
             except Exception as error:
@@ -42,13 +41,13 @@ class Recover:
             raise failure
         return decided > 0
 
-    async def _judge(self, run_id: str, hold_claimed: bool) -> bool:
+    async def _judge(self, run_id: str) -> bool:
         jitter = self._deps.rng.fraction()
 
         def decide(draft: Draft) -> str:
             found = draft.get(run_id)
             answer = newest(draft.evidence.get(run_id, ()))
-            if found is None or (hold_claimed and found.attempt.status == "claimed" and answer is None):
+            if found is None:
                 return ""
             verdict = recovery.judge(found, answer, draft.now_ms, jitter)
             if not isinstance(verdict, Change):

@@ -97,10 +97,15 @@ def apply(db: apsw.Connection, draft: Draft) -> Hints | None:
     if moved and any(gate.room > 0 and gate.waiting for gate in draft.gates.values()):
         due.append(draft.now_ms)  # a place is free that nobody here could be promoted to: the sweep is due
     queued = bool(batches.rows["queue/insert"])
-    if not (queued or due or stops or draft.events):
+    skipped = tuple(
+        (record.reason, record.count)
+        for record in draft.puts
+        if isinstance(record, Occurrence) and record.run_id is None
+    )
+    if not (queued or due or stops or draft.events or skipped):
         return None
     changed = tuple({event.run_id for event in draft.events})
-    return Hints(queued, min(due, default=None), tuple(stops), changed)
+    return Hints(queued, min(due, default=None), tuple(stops), changed, skipped)
 
 
 def _one(db: apsw.Connection, name: str, values: tuple[Any, ...]) -> None:
