@@ -14,7 +14,7 @@ import pytest
 
 from host_support import HAS_CGROUP, IS_ROOT, Machine, alive, argv, carriers, eventually, text
 from qinglong.worker.host import AttemptKey, Identity, Presence, Receipt
-from qinglong.worker.linux import LinuxHost, procfs
+from qinglong.worker.linux import LinuxHost, procfs, tree
 
 GROUPS = [
     pytest.param(True, marks=pytest.mark.skipif(not HAS_CGROUP, reason="no control groups here")),
@@ -184,10 +184,17 @@ def test_a_first_thread_that_has_ended_does_not_hide_its_process(plain):
 # Identities that do not match
 
 
+def test_i3_another_boot_proves_nothing_of_what_ran_in_a_container(machine):
+    job = machine.run(text("exec sleep 60"))
+    moved = msgspec.structs.replace(job.identity, boot_id="another", pid_ns="pid:[4026532001]")
+    assert machine.host.presence(job.key, moved).state == "unverifiable"
+    assert machine.host.signal(job.key, moved, "SIGKILL") == 0
+
+
 def test_another_boot_means_gone_and_nothing_is_touched(machine):
     job = machine.run(text("exec sleep 60"))
     command = job.command()
-    other = msgspec.structs.replace(job.identity, boot_id="another")
+    other = msgspec.structs.replace(job.identity, boot_id="another", pid_ns=tree.INITIAL_PID_NS)
     assert machine.host.presence(job.key, other) == Presence("gone", detail="boot id changed")
     assert machine.host.reattach(job.key, other) is None
     assert machine.host.signal(job.key, other, "SIGKILL") == 0

@@ -18,6 +18,9 @@ _LISTINGS: Final = 16
 """Listings of ``/proc`` in one look before it is given up as never still (I10)."""
 _PIDS_SHOWN: Final = 64
 
+INITIAL_PID_NS: Final = "pid:[4026531836]"
+"""The kernel's first pid namespace always has this inode (PROC_PID_INIT_INO in include/linux/proc_ns.h)."""
+
 
 class Target(NamedTuple):
     """What is looked for. ``command``: the recorded command's pid and start ticks, if it was ever begun."""
@@ -45,7 +48,7 @@ def presence(target: Target, boot: tuple[str, str]) -> Presence:
     """Is anything of the tree there, on this machine as ``boot`` (boot id, pid namespace) shows it now?"""
     identity = target.identity
     if identity.boot_id != boot[0]:
-        return Presence("gone", detail="boot id changed")
+        return _other_boot(identity)
     if identity.pid_ns != boot[1]:
         if identity.worker_is_init:
             # Whoever asks holds the data folder's lock, so that worker is gone, and with it its namespace
@@ -56,6 +59,16 @@ def presence(target: Target, boot: tuple[str, str]) -> Presence:
     if empty and _nothing_known_is_left(target):
         return Presence("gone", detail="control group empty")
     return _judge(look(target), identity)
+
+
+def _other_boot(identity: Identity) -> Presence:
+    """Another boot proves the end of what ran on the machine itself, never of what ran in a container.
+
+    A container can be moved with its volume while the old one goes on elsewhere (design section 7).
+    """
+    if identity.pid_ns == INITIAL_PID_NS:
+        return Presence("gone", detail="boot id changed")
+    return Presence("unverifiable", detail="boot id changed, but it ran in a container, which can be moved")
 
 
 def _judge(found: Found, identity: Identity) -> Presence:
