@@ -42,10 +42,20 @@ REASON_BYTES: Final = 2 * KIB
 LEASE_MS: Final = 60 * SECOND
 RENEW_MS: Final = 15 * SECOND
 SESSION_MS: Final = 60 * SECOND
-OFFER_CANDIDATES: Final = 16
-"""Queue rows read for one sync (2 x 8)."""
 CLAIMS_PER_SYNC: Final = 8
+"""Runs granted to one sync; twice as many candidates are read."""
+CLAIMS_CAP: Final = 64
+"""Hard cap of ``CLAIMS_PER_SYNC`` as an operator may set it."""
+PREFER_MS: Final = 3 * SECOND
+"""How long a queued Run waits for a worker that it prefers before any that may run it gets it."""
+PROBATION_AFTER: Final = 3
+"""Offers in a row that a worker returns or cannot start, after which it gets one at a time, with growing pauses."""
+PROBATION_PAUSE_MS: Final = 2 * SECOND
+PROBATION_PAUSE_MAX_MS: Final = 5 * MINUTE
 REPORTS_PER_SYNC: Final = 256
+WORKER_NAME_CHARS: Final = 63
+CAPABILITIES: Final = 64
+"""Most capabilities that a worker may declare."""
 REPORT_BYTES: Final = 64 * KIB
 
 # Cadence
@@ -83,6 +93,10 @@ LOG_CAP_BYTES: Final = 64 * MIB
 LOG_CAP_EDGE_BYTES: Final = 4 * MIB
 LOG_READ_BYTES: Final = 256 * KIB
 """Most bytes of a log that one read returns."""
+LOG_PART_BYTES: Final = 256 * KIB
+"""Most bytes of a log that a worker sends at once."""
+LOG_SEND_MS: Final = 10 * SECOND
+"""A growing log is sent at least this often, sooner when it fills a part or somebody watches."""
 DISK_RESERVE_BYTES: Final = 32 * MIB
 """With less free space in the data folder new Runs pause; running ones keep their results."""
 

@@ -125,6 +125,12 @@ class Directive(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: Literal["cancel", "deadline"]
 
 
+SessionWord = Literal["", "session_unknown", "session_replaced", "cordoned", "draining", "probation"]
+"""``session_unknown``: register again. ``session_replaced``: a newer process has the name; finish what runs and end.
+``draining``: an operator asks for the same. ``cordoned``, ``probation``: no offers for now.
+"""
+
+
 class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a sync brings back; ``answers`` are in the order of the reports."""
 
@@ -132,3 +138,47 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
     offers: tuple[Offer, ...] = ()
     directives: tuple[Directive, ...] = ()
     lease_ms: int = LEASE_MS
+    session: SessionWord = ""
+    """What is to be known about the Session; empty: it stands, and offers may come."""
+
+
+class LogPart(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A piece of an Attempt's output on its way to the log store, fenced by Attempt and token; allowed after loss.
+
+    On the wire it is one line of JSON, then the bytes as the command wrote them (at most ``LOG_PART_BYTES``).
+    """
+
+    run_id: str
+    step: str
+    attempt: int
+    offer_id: str
+    token: str
+    """Hex; the control plane stores its SHA-256 only."""
+    offset: int
+    """Logical offset of the first byte."""
+    gap_from: int | None = None
+    """The bytes from here to ``offset`` were cut out because of the cap."""
+    seal: LogSeal | None = None
+    """With the last piece: what all of it comes to."""
+
+
+class LogSeal(msgspec.Struct, frozen=True):
+    """A log that will not grow any more."""
+
+    length: int
+    """Bytes that the command wrote, in total."""
+    dropped: int
+    """Bytes cut out between head and tail because of the cap."""
+    digest: str
+    """Hex SHA-256 of the kept bytes: the head, then the tail."""
+
+
+class LogAck(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How far the log store has the log; go on from there."""
+
+    next_offset: int
+    sealed: bool = False
+    watched: bool = False
+    """Somebody reads along: send what there is at once."""
+    refused: str = ""
+    """Why nothing was taken, and never will be: ``unknown_attempt``, ``token``, ``sealed``, ``differs``."""
