@@ -72,9 +72,8 @@ async def grant(rig: Rig, caller: Caller, wants: dict[str, tuple[Want, str]]) ->
     times = rig.deps.times
 
     def decide(draft: Draft) -> None:
-        session = sessions.pull(
-            draft.session, caller.session_id, caller.generation, request.seq, draft.now_ms, times.session_ms
-        )
+        assert draft.session is not None
+        session = sessions.pull(draft.session, None, request.seq, draft.now_ms, times.session_ms)
         assert isinstance(session, Session)
         for run_id, (want, _) in wants.items():
             change = dispatch.grant(

@@ -44,6 +44,8 @@ RENEW_MS: Final = 15 * SECOND
 SESSION_MS: Final = 60 * SECOND
 CLAIMS_PER_SYNC: Final = 8
 """Runs granted to one sync; twice as many candidates are read."""
+PULLS_WOKEN: Final = 16
+"""How many waiting pulls a cycle makes look for each placement key of queued Runs."""
 CLAIMS_CAP: Final = 64
 """Hard cap of ``CLAIMS_PER_SYNC`` as an operator may set it."""
 PREFER_MS: Final = 3 * SECOND
@@ -54,6 +56,10 @@ PROBATION_PAUSE_MS: Final = 2 * SECOND
 PROBATION_PAUSE_MAX_MS: Final = 5 * MINUTE
 REPORTS_PER_SYNC: Final = 256
 WORKER_NAME_CHARS: Final = 63
+PLACEMENTS: Final = 256
+"""Most different placement keys of queued Runs that are looked at at once."""
+WORKERS_CAP: Final = 1_000
+"""Most worker names in a list."""
 CAPABILITIES: Final = 64
 """Most capabilities that a worker may declare."""
 REPORT_BYTES: Final = 64 * KIB

@@ -8,7 +8,7 @@ from qinglong.domain.definitions import Overlap
 from qinglong.domain.gates import group_key, overlap_key
 from qinglong.domain.records import Evidence, Limit, Occurrence, RunKey, Trigger
 from qinglong.errors import Damaged
-from qinglong.ledger.port import Keys
+from qinglong.ledger.port import Keys, Pull
 from support.builders import queue, run_id, session, spec, task
 from support.clock import T0
 from support.stored import Bench
@@ -104,11 +104,11 @@ def test_held_loads_the_offers_of_the_workers_live_leases(bench):
     bench.claimed(ids[0], 1)
     bench.claimed(ids[1], 2, session_id="w1-s2")
     bench.claimed(ids[2], 3, worker="w2")
-    assert draft_of(bench, worker="w1", held=True).held == {"offer-1", "offer-2"}
-    assert draft_of(bench, worker="w1").held == frozenset()
+    assert draft_of(bench, worker="w1", pull=Pull(16)).held == {"offer-1", "offer-2"}
+    assert draft_of(bench, worker="w1").held == set()
     assert [lease.run_id for lease in bench.go(bench.ledger.leases_of("w1"))] == ids[:2]
     bench.through(bench.admitted(4, OTHER), number=4)
-    assert draft_of(bench, worker="w1", held=True).held == {"offer-1", "offer-2"}
+    assert draft_of(bench, worker="w1", pull=Pull(16)).held == {"offer-1", "offer-2"}
 
 
 def test_a_key_finds_the_run_that_it_made(bench):

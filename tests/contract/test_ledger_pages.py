@@ -12,7 +12,7 @@ from qinglong.domain.definitions import Overlap
 from qinglong.domain.gates import group_key
 from qinglong.domain.records import Evidence, Limit, Removed, Task, Trigger
 from qinglong.errors import Damaged
-from qinglong.ledger.port import Hints, Keys, Page
+from qinglong.ledger.port import Hints, Keys, Page, Pull
 from qinglong.limits import HOUR, MINUTE, SECOND
 from support.builders import LEASE_MS, fence, queue, retry, run_id, spec, task
 from support.clock import T0
@@ -33,8 +33,14 @@ def ids(bench, count, of=OTHER, **fields):
     return [bench.admitted(number, of, **fields) for number in range(1, count + 1)]
 
 
-def offers(bench, limit=16, wanted=()):
-    return bench.go(bench.ledger.offer_page(limit, wanted))
+def pull(bench, limit=16, wanted=(), placements=("",)):
+    """(Runs that may be offered, Runs that were granted for a wanted offer id before)."""
+    keys = Keys(worker="w1", pull=Pull(limit, placements, wanted))
+    return bench.transact(keys, lambda draft: (draft.offered, draft.again))
+
+
+def offers(bench, limit=16, **fields):
+    return pull(bench, limit, **fields)[0]
 
 
 def due(bench):
@@ -67,9 +73,8 @@ def test_offers_come_by_priority_and_then_oldest_first(bench):
     second = bench.admitted(2, OTHER)
     urgent = bench.admitted(3, OTHER, priority=5)
     idle = bench.admitted(4, OTHER, priority=-1)
-    assert offers(bench) == Page((urgent, first, second, idle), False)
-    assert offers(bench, 2) == Page((urgent, first), True)
-    assert offers(bench, 4).more is False
+    assert offers(bench) == (urgent, first, second, idle)
+    assert offers(bench, 2) == (urgent, first)
 
 
 def test_what_is_not_queued_is_not_offered(bench):
@@ -77,7 +82,7 @@ def test_what_is_not_queued_is_not_offered(bench):
     bench.claimed(claimed)
     bench.through(over)
     bench.change(held, lambda found, now: ending.cancel(found, "", "", now))
-    assert offers(bench).ids == (waits,)
+    assert offers(bench) == (waits,)
 
 
 def test_a_redelivery_is_offered_when_its_pause_is_over(bench):
@@ -86,19 +91,18 @@ def test_a_redelivery_is_offered_when_its_pause_is_over(bench):
     back = bench.change(
         key, lambda found, now: returning.hand_back(found, fence(found), "declined", now, 0.0)
     )
-    assert offers(bench).ids == (other,)
-    assert due(bench).offer is False
+    assert offers(bench) == (other,)
     assert due(bench).next_ms == back.run.available_ms
     bench.clock.wall = back.run.available_ms
-    assert offers(bench).ids == (key, other)
-    assert due(bench).offer is True
+    assert offers(bench) == (key, other)
+    assert due(bench).offers == ("",)
 
 
 def test_what_was_granted_for_a_wanted_offer_is_told_again(bench):
     one, two, three = ids(bench, 3)
     bench.claimed(one, 1)
     bench.claimed(two, 2)
-    assert offers(bench, wanted=("offer-2", "offer-9")) == Page((three,), False, (two,))
+    assert pull(bench, wanted=("offer-2", "offer-9")) == ((three,), (two,))
 
 
 # Recovery
@@ -217,11 +221,11 @@ def test_triggers_come_when_they_are_due_oldest_first(bench):
 
 def test_an_empty_ledger_has_nothing_due(bench):
     found = due(bench)
-    assert (found.recover, found.retry, found.trigger, found.offer, found.next_ms) == (
+    assert (found.recover, found.retry, found.trigger, found.offers, found.next_ms) == (
         False,
         False,
         False,
-        False,
+        (),
         None,
     )
 
@@ -250,7 +254,7 @@ def heard(bench):
 
 def test_hints_tell_what_a_commit_made(bench, heard):
     key = bench.admitted(1, OTHER)
-    assert heard[-1] == Hints(queued=True, changed=(key,))
+    assert heard[-1] == Hints(queued=("",), changed=(key,))
     bench.claimed(key)
     assert heard[-1] == Hints(due_ms=T0 + LEASE_MS, changed=(key,))
     bench.started(key)

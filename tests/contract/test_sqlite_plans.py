@@ -17,6 +17,8 @@ EXCUSED = {
     "lease/offers_of_worker": {"leases"},
     "task/named": {"tasks"},
     "session/list": {"sessions"},
+    "worker/list": {"names", "leases", "workers", "sessions", "worker_tokens"},
+    "worker_token/of_worker": {"worker_tokens"},
     "run/open_of_removed": {"tasks"},
     # Walk the held Runs, gate by gate; nobody else is in that index.
     "place/sweep": {"places"},
@@ -53,7 +55,7 @@ def db(tmp_path_factory):
         )
         made.execute("INSERT INTO run_keys SELECT 'default', run_id, 'd', run_id FROM runs")
         made.execute(
-            "INSERT INTO queue SELECT 0, run_id, '', created_ms % 2 * 5 FROM runs WHERE finished_ms IS NULL"
+            "INSERT INTO queue SELECT '', 0, run_id, created_ms % 2 * 5 FROM runs WHERE finished_ms IS NULL"
         )
         made.execute(
             "INSERT INTO tasks SELECT DISTINCT task_id, 'default', task_id, 'test', 1, 'd', 1, NULL FROM runs"
@@ -96,8 +98,9 @@ def test_every_statement_finds_its_rows_by_an_index(db):
 def _bounded(name, step):
     """Walks in the order of an index and stops at its LIMIT, or takes its first entry."""
     ordered = {
-        "queue/candidates": "SCAN queue",
         "run/newest_ids": "SCAN runs",
+        "audit/list": "SCAN audit",
+        "queue/placements": "SCAN found",
         "due/next": r"SCAN (queue|triggers|due|leases) USING COVERING INDEX",
         "run/counts": "SCAN runs USING INDEX runs_open",
         "run/open_of_removed": "SCAN runs USING INDEX runs_open",
@@ -113,6 +116,8 @@ def test_no_statement_sorts_more_than_a_handful(db):
         "evidence/list",  # a few answers about one Run
         "lease/by_offers",  # live Leases
         "lease/of_worker",
+        "worker/list",  # worker names
+        "worker_token/of_worker",
     }
     assert sorts <= small
 

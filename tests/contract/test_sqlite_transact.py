@@ -346,7 +346,7 @@ def test_hints_come_after_the_commit_and_say_what_it_made(kernel, store):
     store.ledger.on_commit(listen)
     run = kernel.admit()
     hints, seen = heard.pop()
-    assert (hints.queued, hints.due_ms, hints.changed) == (True, T0 + MINUTE, (run,))
+    assert (hints.queued, hints.due_ms, hints.changed) == (("",), T0 + MINUTE, (run,))
     assert seen == [(1,)], "it was committed when it was told"
     kernel.grant(run)
     hints, _ = heard.pop()

@@ -13,6 +13,7 @@ from qinglong.domain.index import due_ms, queue_row
 from qinglong.domain.records import (
     Attempt,
     AttemptRef,
+    Audit,
     Event,
     Evidence,
     Gate,
@@ -27,9 +28,11 @@ from qinglong.domain.records import (
     Session,
     Task,
     Trigger,
+    Worker,
+    WorkerToken,
 )
 from qinglong.errors import Conflict
-from qinglong.ledger.port import Due, Hints, Keys, Page, RunView, TaskView
+from qinglong.ledger.port import Due, Hints, Keys, Page, Pull, RunView, TaskView
 from qinglong.limits import LATE_EVIDENCE_PER_ATTEMPT
 from support.clock import FakeClock
 
@@ -63,6 +66,9 @@ class MemoryLedger:
         self.triggers: dict[str, Trigger] = {}
         self.limits: dict[str, int] = {}
         self.keys: dict[tuple[str, str], RunKey] = {}
+        self.spoken: dict[str, Worker] = {}
+        self.tokens: dict[str, WorkerToken] = {}
+        self.trail: list[Audit] = []
         self.fence = 0
         self.listeners: list[Callable[[Hints], None]] = []
 
@@ -99,7 +105,10 @@ class MemoryLedger:
         gates = {key for one in self.aggregates.values() for key in one.run.gates}
         gates.update(key for head, spec in draft.tasks.values() for key in gate_keys(head, spec))
         draft.gates = {key: self.gate(key) for key in gates | set(keys.gates)}
-        draft.held = frozenset(lease.offer_id for lease in self._leases(keys.worker))
+        draft.held = {lease.offer_id for lease in self._leases(keys.worker)}
+        draft.worker = self.spoken.get(keys.worker)
+        if keys.pull is not None:
+            self._pull(draft, keys.pull)
         for found in sorted(self.evidence.values(), key=lambda one: (one.generation, one.version)):
             draft.evidence[found.run_id] = (*draft.evidence.get(found.run_id, ()), found)
         if keys.run_key in self.keys:
@@ -109,14 +118,27 @@ class MemoryLedger:
         draft.fence = self.fence
         return draft
 
+    def _pull(self, draft: Draft, pull: Pull) -> None:
+        rows = [queue_row(one.run) for one in self.aggregates.values()]
+        ready = [
+            row
+            for row in rows
+            if row and row.available_ms <= draft.now_ms and row.placement in pull.placements
+        ]
+        ordered = sorted(ready, key=lambda row: (row.rank, row.run_id))
+        draft.offered = tuple(row.run_id for row in ordered[: pull.limit])
+        held = (one.lease for one in self.aggregates.values())
+        draft.again = tuple(one.run_id for one in held if one is not None and one.offer_id in pull.wanted)
+
     def _apply(self, draft: Draft) -> Hints:
-        queued, stops, due = False, [], []
+        queued, stops, due = [], [], []
         for run_id, after in draft.aggregates.items():
             before = self.aggregates.get(run_id)
             if before is after:
                 continue
             row = queue_row(after.run)
-            queued |= row is not None and (before is None or row != queue_row(before.run))
+            if row is not None and (before is None or row != queue_row(before.run)):
+                queued.append(row.placement)
             if after.lease is not None and after.run.intent is not None:
                 stops.append(after.lease.worker)
             moment = due_ms(after.run)
@@ -130,7 +152,9 @@ class MemoryLedger:
         self.fence = draft.fence
         for record in draft.puts:
             self._put(record)
-        return Hints(queued, min(due, default=None), tuple(stops), tuple({e.run_id for e in draft.events}))
+        return Hints(
+            tuple(queued), min(due, default=None), tuple(stops), tuple({e.run_id for e in draft.events})
+        )
 
     def _put(self, record: object) -> None:
         match record:
@@ -157,23 +181,35 @@ class MemoryLedger:
                 self.revisions[record.task_id, record.revision] = record.spec
             case Limit():
                 self.limits[record.key] = record.capacity
+            case Worker():
+                self.spoken[record.name] = record
+            case WorkerToken():
+                self.tokens[record.digest] = record
+            case Audit():
+                self.trail.append(record)
             case Removed():
                 del self.triggers[record.trigger_id]
 
     # Candidates
 
-    def _page(self, ranked: list[tuple[Any, str]], limit: int, granted: tuple[str, ...] = ()) -> Page:
+    def _page(self, ranked: list[tuple[Any, str]], limit: int) -> Page:
         ids = tuple(run_id for _, run_id in sorted(ranked))
-        return Page(ids[:limit], len(ids) > limit, granted)
+        return Page(ids[:limit], len(ids) > limit)
 
     async def due(self) -> Due:
         recover, retry = await self.recover_page(1), await self.retry_page(1)
-        trigger, offers = await self.trigger_page(1), await self.offer_page(1)
-        return Due(bool(recover.ids), bool(retry.ids), bool(trigger.ids), None, bool(offers.ids))
+        trigger = await self.trigger_page(1)
+        rows = [queue_row(one.run) for one in self.aggregates.values()]
+        offers = tuple(sorted({row.placement for row in rows if row}))
+        return Due(bool(recover.ids), bool(retry.ids), bool(trigger.ids), None, offers)
 
-    async def recover_page(self, limit: int) -> Page:
+    async def recover_page(self, limit: int, *, hold_claimed: bool = False) -> Page:
         now = self.clock.wall_ms()
-        leases = [one.lease for one in self.aggregates.values() if one.lease is not None]
+        leases = [
+            one.lease
+            for one in self.aggregates.values()
+            if one.lease is not None and not (hold_claimed and one.attempt.status == "claimed")
+        ]
         return self._page([(one.judge_ms, one.run_id) for one in leases if one.judge_ms <= now], limit)
 
     async def retry_page(self, limit: int) -> Page:
@@ -190,15 +226,6 @@ class MemoryLedger:
         now = self.clock.wall_ms()
         due = [one for one in self.triggers.values() if one.next_ms is not None and one.next_ms <= now]
         return self._page([(one.next_ms, one.trigger_id) for one in due], limit)
-
-    async def offer_page(self, limit: int, wanted: tuple[str, ...] = ()) -> Page:
-        rows = [queue_row(one.run) for one in self.aggregates.values()]
-        now = self.clock.wall_ms()
-        ready = [((row.rank, row.run_id), row.run_id) for row in rows if row and row.available_ms <= now]
-        held = (one.lease for one in self.aggregates.values())
-        return self._page(
-            ready, limit, tuple(one.run_id for one in held if one is not None and one.offer_id in wanted)
-        )
 
     async def unstarted_of_removed(self) -> Page:
         open_states = {"created", "queued", "retry_wait", "lost"}
@@ -219,6 +246,10 @@ class MemoryLedger:
 
     async def leases_of(self, worker: str) -> tuple[Lease, ...]:
         return tuple(self._leases(worker))
+
+    async def worker_of_token(self, digest: str) -> str | None:
+        token = self.tokens.get(digest)
+        return None if token is None or token.revoked_ms is not None else token.worker
 
     def on_commit(self, listener: Callable[[Hints], None]) -> None:
         self.listeners.append(listener)

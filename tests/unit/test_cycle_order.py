@@ -21,7 +21,7 @@ def lab(tmp_path):
 def broken(step, monkeypatch, error=None):
     """Make one step of the cycle throw until the returned function is called."""
 
-    async def fail(*_):
+    async def fail(*_, **__):
         raise error or Unavailable("database_error", "the disk has gone")
 
     monkeypatch.setattr(step, "step", fail)
@@ -58,9 +58,9 @@ def test_d4_the_steps_run_in_their_order(lab, monkeypatch):
     for name in ("trigger", "retry", "recover"):
         step = getattr(cycle, name)
 
-        async def noted(*given, name=name, was=step.step):
+        async def noted(name=name, was=step.step, **given):
             order.append(name)
-            return await was(*given)
+            return await was(**given)
 
         monkeypatch.setattr(step, "step", noted)
     lab.cycle()

@@ -26,7 +26,7 @@ def test_higher_priority_comes_first_then_the_older_run():
         for name, priority in (("a", 0), ("b", 5), ("c", 5), ("d", -1))
     ]
     assert [row.run_id for row in sorted(rows)] == ["b", "c", "a", "d"]
-    assert queue_row(replace(RUN, available_ms=7)) == QueueRow(0, RUN.run_id, "", 7)
+    assert queue_row(replace(RUN, available_ms=7)) == QueueRow("", 0, RUN.run_id, 7)
 
 
 @pytest.mark.parametrize("state", sorted(states.RUN_FINAL))

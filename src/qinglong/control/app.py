@@ -20,7 +20,7 @@ from qinglong.domain.change import Aggregate, Draft, Refusal
 from qinglong.domain.occurring import place
 from qinglong.domain.records import Run, RunKey
 from qinglong.errors import Conflict, Invalid, NotFound, Refused
-from qinglong.ledger.port import Keys, Queries
+from qinglong.ledger.port import Hints, Keys, Queries
 
 _OVERLAP_REMEDY = "wait for it, cancel it, or override with --allow-overlap"
 
@@ -36,10 +36,15 @@ class ControlPlane:
         self.wakes = Wakes()
         self.cycle = Cycle(deps, budgets, self.door, self.wakes)
         self.cadence = Cadence(self.cycle, deps.clock)
-        self.workers = WorkerDoor(deps, self.door, self.wakes)
+        self.workers = WorkerDoor(deps, self.door, self.wakes, lone=budgets.local_runs > 0)
         self.extra_figures: Callable[[], dict[str, float]] = dict
         self.wakes.on_due = self.cadence.due_at
-        deps.ledger.on_commit(self.wakes.hint)
+        deps.ledger.on_commit(self._hint)
+
+    def _hint(self, hints: Hints) -> None:
+        if hints.gap:
+            self.cycle.gap.noticed()
+        self.wakes.hint(hints)
 
     async def run(
         self, project: str, task: str, *, by: str, allow_overlap: bool = False, key: str = ""

@@ -11,6 +11,9 @@ from qinglong.effects import Clock
 _NEXT_LOOK_MS = 30_000
 """Longest sleep: a stepped wall clock is noticed this soon at the latest, without touching the ledger."""
 
+OVERSLEPT_MS = 10_000
+"""A sleep that took so much longer than planned: the machine or this process was suspended."""
+
 
 class Cadence:
     """Sleeps until the next due moment. A request during a cycle is coalesced into one follow-up."""
@@ -47,10 +50,16 @@ class Cadence:
             if self._requested or self._is_due():
                 await self._pass()
                 continue
-            self._wake.clear()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._sleep_ms() / 1000):
-                    await self._wake.wait()
+            await self._sleep()
+
+    async def _sleep(self) -> None:
+        self._wake.clear()
+        planned, began = self._sleep_ms(), self._clock.boot_ms()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(planned / 1000):
+                await self._wake.wait()
+        if self._clock.boot_ms() - began > planned + OVERSLEPT_MS:
+            self._cycle.gap.noticed()
 
     async def _pass(self) -> None:
         self._requested = False

@@ -6,6 +6,7 @@ import logging
 
 from qinglong.control.deps import Budgets, Deps
 from qinglong.control.door import Door
+from qinglong.control.gap import Gap
 from qinglong.control.steps.recover import Recover
 from qinglong.control.steps.retry import Retry
 from qinglong.control.steps.trigger import TriggerStep
@@ -22,6 +23,7 @@ class Cycle:
         self._door = door
         self._wakes = wakes
         self._pause_ms = budgets.cadence_ms
+        self.gap = Gap(deps.clock, deps.times.lease_ms)
         self.recover = Recover(deps, budgets.recover_page)
         self.retry = Retry(deps, budgets.retry_page)
         self.trigger = TriggerStep(deps, budgets.trigger_page)
@@ -39,7 +41,7 @@ class Cycle:
         try:
             due = await self._deps.ledger.due()
             if due.recover:
-                again |= await self.recover.step()
+                again |= await self.recover.step(hold_claimed=self.gap.lasts)
             if due.retry:
                 again |= await self.retry.step()
         except Exception as error:
@@ -47,8 +49,9 @@ class Cycle:
             self.outcomes["failed"] += 1
             log.exception("the cycle failed in recovery or retry; no offers until one succeeds")
             return False, self._soon(None)
-        if self._door.cycle_ok() or due.offer:
+        if self._door.cycle_ok():
             self._wakes.work()
+        self._wakes.waiting(due.offers)
         if due.trigger and self._door.is_open:
             again |= await self._triggered()
         self.outcomes["ok"] += 1

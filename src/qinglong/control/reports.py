@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections.abc import Callable
 
 import msgspec
 
 from qinglong.control.deps import Deps
-from qinglong.domain import activation, completion, recovery, renewal, returning
+from qinglong.domain import activation, completion, recovery, renewal, returning, sessions
 from qinglong.domain.admission import promote
 from qinglong.domain.change import Aggregate, Change, Draft, Refusal
 from qinglong.domain.fence import Fence, check, replayed
-from qinglong.domain.records import Evidence, LateEvidence
+from qinglong.domain.records import Evidence, LateEvidence, Session
 from qinglong.errors import Damaged, QingLongError, Unavailable, Unknown
 from qinglong.ledger.port import Keys
 from qinglong.limits import REPORT_BYTES
@@ -29,8 +30,13 @@ _encode = msgspec.json.encode
 class Reports:
     """Applies reports and says which stop directives the loaded Runs carry."""
 
-    def __init__(self, deps: Deps) -> None:
+    def __init__(
+        self, deps: Deps, seen: Callable[[str], Session | None] = lambda worker: None, *, lone: bool = False
+    ) -> None:
         self._deps = deps
+        self._seen = seen
+        self._lone = lone
+        """The only worker there is: nobody else could take what it fails to start."""
         self.refused = 0
         """Refused reports so far."""
 
@@ -58,7 +64,7 @@ class Reports:
         self, worker: str, session_id: str, reports: tuple[Report, ...]
     ) -> tuple[list[Answer], list[Directive]]:
         keys = Keys(
-            worker=worker if any(report.kind in {"adopt", "attest"} for report in reports) else "",
+            worker=worker if self._speaks_of_session(worker, reports) else "",
             runs=tuple(sorted({report.claim.run_id for report in reports})),
             frees=any(report.kind in _FREES for report in reports),
         )
@@ -72,12 +78,32 @@ class Reports:
         self.refused += sum(answer.outcome == "refused" for answer in answers)
         return answers, directives
 
+    def _speaks_of_session(self, worker: str, reports: tuple[Report, ...]) -> bool:
+        if any(report.kind in {"adopt", "attest"} for report in reports):
+            return True
+        if self._lone:
+            return False
+        seen = self._seen(worker)
+        if seen is not None and seen.failures and any(report.kind == "completed" for report in reports):
+            return True
+        return any(map(_faltered, reports))
+
+    def _count(self, draft: Draft, report: Report) -> None:
+        """Offers that came back in a row put a worker on probation; one that ran takes it off."""
+        if draft.session is None or self._lone:
+            return
+        if _faltered(report):
+            draft.session = sessions.faltered(draft.session, draft.now_ms)
+        elif report.kind == "completed":
+            draft.session = sessions.proved(draft.session)
+
     def _one(self, draft: Draft, worker: str, session_id: str, report: Report) -> Answer:
         fence = fence_of(worker, report)
         found = draft.get(fence.run_id)
         answer = self._rule(draft, found, fence, report)
         if isinstance(answer, Change):
             draft.apply(answer)
+            self._count(draft, report)
             return _accepted(answer.after, report, draft.now_ms)
         if replayed(report.kind, found, fence, session_id) and _repeats(found, report):
             assert found is not None
@@ -107,6 +133,15 @@ class Reports:
                 return renewal.adopt(found, fence, draft.session, now, life)
             case "attest":
                 return _attest(draft, found, fence, report)
+
+
+def _faltered(report: Report) -> bool:
+    """Whether it says that an offer came to nothing on this worker."""
+    if report.kind == "completed":
+        return report.result is not None and bool(report.result.start_failed)
+    if report.kind == "returned":
+        return report.reason != "shutdown"
+    return report.kind == "attest" and report.answer == "never_began"
 
 
 def _repeats(found: Aggregate | None, report: Report) -> bool:

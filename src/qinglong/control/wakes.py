@@ -4,9 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 
+from qinglong.domain import placement
 from qinglong.ledger.port import Hints
+from qinglong.limits import PLACEMENTS, PULLS_WOKEN
+
+
+class Pulling:
+    """A worker's pull that waits for work."""
+
+    def __init__(self, worker: str, capabilities: dict[str, str], slots: int) -> None:
+        self.worker = worker
+        self.capabilities = capabilities
+        self.slots = slots
+        self.left = slots
+        """Slots that no hint has been spent on since it looked last."""
+        self.event = asyncio.Event()
+
+    def wake(self) -> None:
+        """Make it look."""
+        self.event.set()
+
+    def looks(self) -> None:
+        """It looks now: what comes from here on wakes it again."""
+        self.event.clear()
+        self.left = self.slots
 
 
 class Follower:
@@ -24,11 +48,17 @@ class Follower:
 
 
 class Wakes:
-    """Fans the ledger's hints out: to pulls that wait for work, to people who follow a Run, to the cadence."""
+    """Fans the ledger's hints out: to pulls that wait for work, to people who follow a Run, to the cadence.
+
+    A queued Run wakes one pull that could take it, the one that has waited longest: with hundreds of idle workers a
+    Run must not make all of them ask.
+    """
 
     def __init__(self) -> None:
-        self._work: set[asyncio.Event] = set()
+        self._pulls: dict[Pulling, None] = {}
         self._followers: dict[str, set[asyncio.Event]] = {}
+        self.placements: set[str] = set()
+        """Placement keys that queued Runs have, as far as is known here."""
         self.stops: set[str] = set()
         """Workers that may have a stop directive waiting."""
         self.skipped: dict[str, int] = {}
@@ -42,8 +72,11 @@ class Wakes:
             self.skipped[reason] = self.skipped.get(reason, 0) + count
         if hints.stops:
             self.stops.update(hints.stops)
-        if hints.queued or hints.stops:
-            self.work()
+            for pull in self._pulls:
+                if pull.worker in self.stops:
+                    pull.wake()
+        if hints.queued:
+            self.queued(Counter(hints.queued))
         if hints.due_ms is not None:
             self.on_due(hints.due_ms)
         if hints.changed:
@@ -52,19 +85,45 @@ class Wakes:
                 for event in self._followers.get(run_id, ()):
                     event.set()
 
+    def waiting(self, placements: tuple[str, ...]) -> None:
+        """A cycle saw queued Runs with these keys: a few pulls look again, in case a hint was lost."""
+        self.placements = set(placements)
+        self.queued(dict.fromkeys(placements, PULLS_WOKEN))
+
+    def queued(self, placements: dict[str, int]) -> None:
+        """So many Runs with these placement keys were queued."""
+        if len(self.placements) < PLACEMENTS:
+            self.placements.update(placements)
+        for key, count in placements.items():
+            self._offer(key, count)
+
+    def _offer(self, key: str, count: int) -> None:
+        for pull in self._pulls:
+            if count <= 0:
+                return
+            if pull.left > 0 and not placement.missing(key, pull.capabilities):
+                taken = min(pull.left, count)
+                pull.left -= taken
+                count -= taken
+                pull.wake()
+
     def work(self) -> None:
         """Wake every pull that waits."""
-        for event in self._work:
-            event.set()
+        for pull in self._pulls:
+            pull.wake()
+
+    def satisfied(self, capabilities: dict[str, str]) -> tuple[str, ...]:
+        """The placement keys that a worker may be offered; the empty key always."""
+        return tuple({"", *(key for key in self.placements if not placement.missing(key, capabilities))})
 
     @contextlib.contextmanager
-    def listening(self, poke: asyncio.Event) -> Iterator[None]:
-        """Set ``poke`` when there may be work. Listen first, then look: what comes in between is not missed."""
-        self._work.add(poke)
+    def pulling(self, pull: Pulling) -> Iterator[None]:
+        """Wake ``pull`` when there may be work. Listen first, then look: what comes in between is not missed."""
+        self._pulls[pull] = None
         try:
             yield
         finally:
-            self._work.discard(poke)
+            del self._pulls[pull]
 
     def follow(self, run_id: str) -> Follower:
         """A waiter for the Run's next Event; close it."""

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 import msgspec
 
+from qinglong.domain import placement
 from qinglong.domain.change import Aggregate, Change, Draft, Refusal, event
 from qinglong.domain.definitions import TaskSpec
 from qinglong.domain.gates import first_closed, group_key, is_overlap, overlap_key
@@ -112,7 +113,7 @@ def _born(now_ms: int, wish: Admission, gates: tuple[str, ...], held_by: str, cl
         ),
         gates=gates,
         priority=wish.priority,
-        placement="",
+        placement=placement.key(spec.placement),
         start_by_ms=_after(now_ms, spec.start_within_ms),
         deadline_ms=_after(now_ms, spec.deadline_ms),
         state="created" if held_by else "queued",

@@ -17,6 +17,7 @@ from qinglong.domain.gates import places, same_places, shift
 from qinglong.domain.records import (
     Attempt,
     AttemptRef,
+    Audit,
     Event,
     Evidence,
     Gate,
@@ -31,6 +32,8 @@ from qinglong.domain.records import (
     Session,
     Task,
     Trigger,
+    Worker,
+    WorkerToken,
 )
 from qinglong.errors import Damaged
 
@@ -58,7 +61,20 @@ class Refusal(msgspec.Struct, frozen=True, gc=False):
     late: bool = False
 
 
-Record = LateEvidence | Evidence | Occurrence | Trigger | RunKey | Task | RevisionRow | Limit | Removed
+Record = (
+    LateEvidence
+    | Evidence
+    | Occurrence
+    | Trigger
+    | RunKey
+    | Task
+    | RevisionRow
+    | Limit
+    | Removed
+    | Worker
+    | WorkerToken
+    | Audit
+)
 
 
 def event(run: Run, now_ms: int, kind: str, /, **data: Any) -> tuple[Run, Event]:
@@ -85,6 +101,12 @@ class Draft:
         self.gates = dict(gates)
         self.session_before = session
         self.session = session
+        self.worker: Worker | None = None
+        """What an operator said about the worker whose Session was loaded."""
+        self.offered: tuple[str, ...] = ()
+        """Queued Runs that a pull may be granted, by priority, then oldest first."""
+        self.again: tuple[str, ...] = ()
+        """Runs that were granted before for one of the pull's wants: the reply was lost."""
         self.fence = 0
         """The newest number of the ledger-wide fence counter, if it was loaded."""
         self.fence_moved = False
@@ -95,8 +117,8 @@ class Draft:
         """Task heads by id, each with the spec of its newest revision."""
         self.occurred: set[tuple[str, str]] = set()
         """Which of the asked (trigger id, occurrence key) were answered before (I6)."""
-        self.held: frozenset[str] = frozenset()
-        """Offer ids of the live Leases of the worker whose Session was loaded, if they were asked for."""
+        self.held: set[str] = set()
+        """Offer ids of the live Leases of the worker whose Session was loaded, for a pull."""
         self.run_key: tuple[str, str] | None = None
         """(digest, run id) of the idempotency key that was asked for."""
         self.attempts: dict[AttemptRef, Attempt] = {}
@@ -127,6 +149,8 @@ class Draft:
         self._move_places(before.run if before else None, after.run)
         self.aggregates[run_id] = after
         self.events.extend(change.events)
+        if self.held and before is not None and before.lease is not None and after.lease is None:
+            self.held.discard(before.lease.offer_id)
 
     def _move_places(self, before: Run | None, after: Run) -> None:
         if not after.gates or (before is not None and same_places(before, after)):

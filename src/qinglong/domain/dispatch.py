@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
+from qinglong.domain import placement
 from qinglong.domain.change import Aggregate, Change, Refusal, event
-from qinglong.domain.records import Lease, Session
+from qinglong.domain.records import Lease, Run, Session
 
 
 class Want(msgspec.Struct, frozen=True, gc=False):
@@ -21,7 +22,8 @@ def grant(
 ) -> Change | Refusal:
     """Run to dispatching, Attempt claimed by this Session, a Lease of the next generation.
 
-    Refusal codes: ``not_queued``, ``not_pristine``, ``not_yet``, ``intent``, ``late`` (the deadline rules end it).
+    Refusal codes: ``not_queued``, ``not_pristine``, ``not_yet``, ``intent``, ``late`` (the deadline rules end it),
+    ``placement`` (this worker lacks what the Run requires), ``prefers_another`` (for ``PREFER_MS``).
     """
     run, attempt = found.run, found.attempt
     if run.state != "queued":
@@ -34,6 +36,8 @@ def grant(
         return Refusal("not_yet", "it waits for its backoff")
     if (run.barriers == 0 and _late(run.start_by_ms, now_ms)) or _late(run.deadline_ms, now_ms):
         return Refusal("late", "its time to start has passed")
+    if run.placement and (refusal := _misplaced(run, session, now_ms)) is not None:
+        return refusal
     lease = Lease(
         run_id=run.run_id,
         step=attempt.step,
@@ -74,6 +78,17 @@ def grant(
         generation=lease.generation,
     )
     return Change(Aggregate(run, attempt, lease), (told,))
+
+
+def _misplaced(run: Run, session: Session, now_ms: int) -> Refusal | None:
+    lacking = placement.missing(run.placement, session.capabilities)
+    if lacking:
+        return Refusal("placement", f"worker {session.worker} lacks {', '.join(lacking)}")
+    if placement.still_preferred(
+        run.placement, session.capabilities, run.available_ms or run.created_ms, now_ms
+    ):
+        return Refusal("prefers_another", "it waits a moment for a worker that it prefers")
+    return None
 
 
 def _late(limit_ms: int | None, now_ms: int) -> bool:

@@ -9,11 +9,11 @@ from qinglong.domain.states import RUN_FINAL
 
 
 class QueueRow(NamedTuple):
-    """The Run may be offered; ordered by rank (minus priority), then by id."""
+    """The Run may be offered; ordered by rank (minus priority), then by id, within a placement key."""
 
+    placement: str
     rank: int
     run_id: str
-    placement: str
     available_ms: int
 
 
@@ -21,7 +21,7 @@ def queue_row(run: Run) -> QueueRow | None:
     """The row of a queued Run; ``available_ms`` is 0 where it need not wait."""
     if run.state != "queued":
         return None
-    return QueueRow(-run.priority, run.run_id, run.placement, run.available_ms or 0)
+    return QueueRow(run.placement, -run.priority, run.run_id, run.available_ms or 0)
 
 
 def due_ms(run: Run) -> int | None:

@@ -58,7 +58,7 @@ class Run(msgspec.Struct, frozen=True, gc=False):
     """Limit keys it occupies, the task's overlap first; see ``domain/gates.py``."""
     priority: int
     placement: str
-    """Placement key: which workers may run it; empty = any."""
+    """Placement key (``domain/placement.py``): which workers may run it; empty = any."""
     start_by_ms: int | None
     deadline_ms: int | None
     # what changes
@@ -173,6 +173,43 @@ class Session(msgspec.Struct, frozen=True, gc=False):
     max_runs: int
     host: str
     capabilities: dict[str, str] = {}
+    failures: int = 0
+    """Offers in a row that came back or could not be started; from ``PROBATION_AFTER`` on it is on probation."""
+    paused_until_ms: int = 0
+    """On probation: nothing is offered before this moment."""
+
+
+class Worker(msgspec.Struct, frozen=True, gc=False):
+    """What an operator said about a worker name; it outlives the name's Sessions."""
+
+    name: str
+    cordon: Literal["", "cordoned", "draining"] = ""
+    """``cordoned``: gets nothing new. ``draining``: also ends once nothing of it runs."""
+    at_ms: int = 0
+    by: str = ""
+    reason: str = ""
+
+
+class WorkerToken(msgspec.Struct, frozen=True, gc=False):
+    """A credential of a worker name: only its SHA-256 is kept."""
+
+    digest: str
+    worker: str
+    created_ms: int
+    by: str = ""
+    revoked_ms: int | None = None
+
+
+class Audit(msgspec.Struct, frozen=True, gc=False):
+    """What somebody did, or was denied, that is not a Run's Event."""
+
+    audit_id: str
+    at_ms: int
+    actor: str
+    action: str
+    subject: str
+    outcome: Literal["done", "refused"]
+    detail: str = ""
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):

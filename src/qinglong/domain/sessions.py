@@ -6,8 +6,9 @@ import msgspec
 from msgspec.structs import replace
 
 from qinglong.domain.change import Refusal
-from qinglong.domain.records import Session
+from qinglong.domain.records import Session, Worker
 from qinglong.domain.states import SESSION
+from qinglong.limits import PROBATION_AFTER, PROBATION_PAUSE_MAX_MS, PROBATION_PAUSE_MS
 
 
 class Introduction(msgspec.Struct, frozen=True):
@@ -44,25 +45,68 @@ def register(
         max_runs=said.max_runs,
         host=said.host,
         capabilities=said.capabilities,
+        failures=0 if before is None else before.failures,
+        paused_until_ms=0 if before is None else before.paused_until_ms,
     )
 
 
-def pull(
-    session: Session | None, session_id: str, generation: int, seq: int, now_ms: int, session_ms: int
+def heartbeat(
+    session: Session | None, session_id: str, generation: int, now_ms: int, session_ms: int
 ) -> Session | Refusal:
-    """The Session after a pull: alive for longer, its seq advanced. A lower or equal seq grants nothing new.
+    """The Session alive for longer; the same value while more than half of its life is left (nothing to store).
 
-    Refusal codes: ``session_unknown``, ``session_replaced``, ``draining``, ``seq``.
+    Refusal codes: ``session_unknown``, ``session_replaced``.
     """
     if session is None or session.session_id != session_id:
         return Refusal("session_unknown", "register first")
     if session.generation != generation:
         return Refusal("session_replaced", "a newer process registered under this name")
+    if session.state == "offline" or session.expires_ms - now_ms > session_ms // 2:
+        return session
+    return replace(session, version=session.version + 1, expires_ms=now_ms + session_ms)
+
+
+def pull(
+    session: Session, worker: Worker | None, seq: int, now_ms: int, session_ms: int
+) -> Session | Refusal:
+    """The Session after a pull that is granted something: its seq advanced, so that an older one grants nothing.
+
+    Refusal codes: ``draining``, ``cordoned``, ``seq``, ``probation`` (a pause; see :func:`faltered`).
+    """
     if session.state != "online":
         return Refusal("draining", f"the session is {session.state}")
+    if worker is not None and worker.cordon:
+        return Refusal("cordoned", f"worker {worker.name} is {worker.cordon}")
     if seq <= session.seq:
         return Refusal("seq", "an older pull grants nothing")
+    if on_probation(session) and session.paused_until_ms > now_ms:
+        return Refusal("probation", f"{session.failures} offers in a row came back")
     return replace(session, seq=seq, version=session.version + 1, expires_ms=now_ms + session_ms)
+
+
+def on_probation(session: Session) -> bool:
+    """Whether it gets one offer at a time, with growing pauses, so that it cannot burn other people's Runs."""
+    return session.failures >= PROBATION_AFTER
+
+
+def claims(session: Session, most: int) -> int:
+    """How many offers one pull may be granted."""
+    return min(most, 1) if on_probation(session) else most
+
+
+def faltered(session: Session, now_ms: int) -> Session:
+    """After an offer that the worker returned or could not start."""
+    failures = session.failures + 1
+    steps = min(max(failures - PROBATION_AFTER, 0), 16)
+    pause = min(PROBATION_PAUSE_MS << steps, PROBATION_PAUSE_MAX_MS)
+    return replace(session, version=session.version + 1, failures=failures, paused_until_ms=now_ms + pause)
+
+
+def proved(session: Session) -> Session:
+    """After an Attempt that ran: the worker is as good as any. The same value if nothing was counted."""
+    if not session.failures:
+        return session
+    return replace(session, version=session.version + 1, failures=0, paused_until_ms=0)
 
 
 def transition(session: Session | None, session_id: str, generation: int, state: str) -> Session | Refusal:

@@ -23,18 +23,32 @@ from qinglong.domain.records import (
     Session,
     Task,
     Trigger,
+    Worker,
 )
 
 T = TypeVar("T")
+
+
+class Pull(msgspec.Struct, frozen=True):
+    """What a worker's pull has to see."""
+
+    limit: int
+    """Most queued Runs to load."""
+    placements: tuple[str, ...] = ("",)
+    """Placement keys that the worker satisfies; queued Runs with others are not loaded."""
+    wanted: tuple[str, ...] = ()
+    """Offer ids of its wants: what was granted for one of them before is loaded too."""
 
 
 class Keys(msgspec.Struct, frozen=True):
     """What a transaction locks and loads, in the lock order of design section 5."""
 
     worker: str = ""
-    """Load this worker's Session."""
+    """Load this worker's Session, and what an operator said about the name."""
     runs: tuple[str, ...] = ()
     """Load these Runs with their newest Attempts and Leases; unknown ids are simply absent."""
+    raced: bool = False
+    """``runs`` are candidates: one that somebody else works on is absent too, instead of waited for."""
     frees: bool = False
     """These Runs may leave their gates: load the gates and the Runs that could be promoted."""
     gates: tuple[str, ...] = ()
@@ -55,8 +69,8 @@ class Keys(msgspec.Struct, frozen=True):
     """(trigger id, occurrence key): tell which of these were answered before."""
     fences: bool = False
     """Fence numbers will be drawn."""
-    held: bool = False
-    """Load the offer ids of the live Leases of ``worker``, whichever session wrote them."""
+    pull: Pull | None = None
+    """``worker`` pulls: load the queued Runs that it may be offered, and the offer ids that it holds."""
 
 
 class Due(msgspec.Struct, frozen=True):
@@ -66,8 +80,8 @@ class Due(msgspec.Struct, frozen=True):
     retry: bool
     trigger: bool
     next_ms: int | None
-    offer: bool = False
-    """A Run that waited for its moment may be offered now: pulls that wait should look."""
+    offers: tuple[str, ...] = ()
+    """Placement keys of queued Runs: pulls that wait should look."""
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -75,8 +89,6 @@ class Page(msgspec.Struct, frozen=True):
 
     ids: tuple[str, ...]
     more: bool
-    granted: tuple[str, ...] = ()
-    """``offer_page`` only: Runs that were granted for one of the offer ids that are wanted again."""
 
 
 class RunFilter(msgspec.Struct, frozen=True):
@@ -118,6 +130,17 @@ class TaskView(msgspec.Struct, frozen=True):
     """Skipped occurrences on record."""
 
 
+class WorkerView(msgspec.Struct, frozen=True):
+    """A worker name with its newest Session and what it holds."""
+
+    worker: Worker
+    session: Session | None
+    leases: int
+    """Live Leases under its name."""
+    tokens: int
+    """Tokens that are not revoked."""
+
+
 class Ledger(Protocol):
     """Changes. Raises ``Unavailable`` (nothing happened), ``Unknown`` (it may have), ``Damaged``."""
 
@@ -129,8 +152,11 @@ class Ledger(Protocol):
         """The cycle's one cheap question."""
         ...
 
-    async def recover_page(self, limit: int) -> Page:
-        """Runs whose newest Attempt recovery has to judge: new evidence first, then by due time."""
+    async def recover_page(self, limit: int, *, hold_claimed: bool = False) -> Page:
+        """Runs whose newest Attempt recovery has to judge: new evidence first, then by due time.
+
+        ``hold_claimed`` leaves ``claimed`` Attempts out: after a gap their workers renew first (design section 8).
+        """
         ...
 
     async def retry_page(self, limit: int) -> Page:
@@ -139,12 +165,6 @@ class Ledger(Protocol):
 
     async def trigger_page(self, limit: int) -> Page:
         """Triggers with a due occurrence, oldest first."""
-        ...
-
-    async def offer_page(self, limit: int, wanted: tuple[str, ...] = ()) -> Page:
-        """Queued Runs that may be offered now, by priority, then oldest first; and what was granted for the offer
-        ids ``wanted`` before: the reply was lost.
-        """
         ...
 
     async def unstarted_of_removed(self) -> Page:
@@ -159,6 +179,10 @@ class Ledger(Protocol):
         """Every live Lease of a worker name, whichever session wrote it."""
         ...
 
+    async def worker_of_token(self, digest: str) -> str | None:
+        """The worker name that a token's digest stands for; ``None``: unknown or revoked."""
+        ...
+
     def on_commit(self, listener: Callable[[Hints], None]) -> None:
         """Call ``listener`` on the loop after each commit that made work; a hint, never an authority."""
         ...
@@ -167,7 +191,8 @@ class Ledger(Protocol):
 class Hints(msgspec.Struct, frozen=True):
     """What a commit made: work to offer, a moment to wake at, or a wish for a worker."""
 
-    queued: bool = False
+    queued: tuple[str, ...] = ()
+    """Placement keys of the Runs that were queued."""
     due_ms: int | None = None
     stops: tuple[str, ...] = ()
     """Workers that have a stop directive waiting."""
@@ -175,6 +200,8 @@ class Hints(msgspec.Struct, frozen=True):
     """Runs that have new Events."""
     skipped: tuple[tuple[str, int], ...] = ()
     """(reason, how many occurrences) that were skipped, for counting (I9)."""
+    gap: bool = False
+    """The authority was out of reach, or is another server: workers renew first (design section 8)."""
 
 
 class Queries(Protocol):
@@ -197,6 +224,10 @@ class Queries(Protocol):
     async def occurrences(self, trigger_id: str, limit: int) -> tuple[Occurrence, ...]: ...
 
     async def sessions(self) -> tuple[Session, ...]: ...
+
+    async def workers(self) -> tuple[WorkerView, ...]:
+        """Every worker name that ever registered or that an operator spoke of."""
+        ...
 
     async def counts(self) -> dict[str, float]:
         """Gauges for metrics: Runs by open state and ages of the oldest, in one read."""

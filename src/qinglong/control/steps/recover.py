@@ -22,12 +22,12 @@ class Recover:
         self.raced = 0
         """Candidates that somebody else decided first; never a failure."""
 
-    async def step(self) -> bool:
-        """Judge a page; whether anything was decided, which asks for a follow-up.
+    async def step(self, *, hold_claimed: bool = False) -> bool:
+        """Judge a page, after a gap without the claims; whether anything was decided, which asks for a follow-up.
 
         The whole page is tried; then the first failure is raised (I7).
         """
-        page = await self._deps.ledger.recover_page(self._limit)
+        page = await self._deps.ledger.recover_page(self._limit, hold_claimed=hold_claimed)
         failure: Exception | None = None
         decided = 0
         for run_id in page.ids:
@@ -56,7 +56,7 @@ class Recover:
             promote(draft)
             return verdict.events[-1].kind if verdict.events else "kept"
 
-        keys = Keys(runs=(run_id,), frees=True, evidence=True)
+        keys = Keys(runs=(run_id,), raced=True, frees=True, evidence=True)
         kind = await self._deps.ledger.transact(keys, decide)
         if kind:
             self.verdicts[kind] = self.verdicts.get(kind, 0) + 1

@@ -51,7 +51,7 @@ class Retry:
             promote(draft)
             return change.events[-1].kind
 
-        kind = await self._deps.ledger.transact(Keys(runs=(run_id,), frees=True), decide)
+        kind = await self._deps.ledger.transact(Keys(runs=(run_id,), raced=True, frees=True), decide)
         if kind:
             self.outcomes[kind] = self.outcomes.get(kind, 0) + 1
         return bool(kind)

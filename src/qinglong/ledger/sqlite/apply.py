@@ -16,6 +16,7 @@ from qinglong.domain.change import Aggregate, Draft, Record
 from qinglong.domain.gates import places, same_places
 from qinglong.domain.index import due_ms, queue_row
 from qinglong.domain.records import (
+    Audit,
     Evidence,
     LateEvidence,
     Lease,
@@ -27,6 +28,8 @@ from qinglong.domain.records import (
     RunKey,
     Task,
     Trigger,
+    Worker,
+    WorkerToken,
 )
 from qinglong.errors import Conflict
 from qinglong.ledger.port import Hints
@@ -96,7 +99,7 @@ def apply(db: apsw.Connection, draft: Draft) -> Hints | None:
         _put(db, record, due)
     if moved and any(gate.room > 0 and gate.waiting for gate in draft.gates.values()):
         due.append(draft.now_ms)  # a place is free that nobody here could be promoted to: the sweep is due
-    queued = bool(batches.rows["queue/insert"])
+    queued = tuple(row[0] for row in batches.rows["queue/insert"])
     skipped = tuple(
         (record.reason, record.count)
         for record in draft.puts
@@ -130,7 +133,7 @@ def _run(batches: _Batches, before: Run | None, after: Run, due: list[int]) -> N
     if old == new:
         return
     if old is not None:
-        batches.rows["queue/delete"].append(old[:2])
+        batches.rows["queue/delete"].append(old[:3])
     if new is not None:
         batches.rows["queue/insert"].append(new)
         if new.available_ms:
@@ -203,6 +206,9 @@ _TABLES: dict[type, str] = {
     RevisionRow: "task/insert_revision",
     Limit: "limit/upsert",
     Removed: "trigger/delete",
+    Worker: "worker/upsert",
+    WorkerToken: "worker_token/upsert",
+    Audit: "audit/insert",
 }
 _MOMENTS: dict[type, Callable[[Any], int | None]] = {
     Evidence: lambda evidence: evidence.at_ms,

@@ -11,9 +11,9 @@ from qinglong.domain import definitions
 from qinglong.domain.admission import gate_keys as gates_of_revision
 from qinglong.domain.change import Aggregate, Draft
 from qinglong.domain.gates import WAITS, is_overlap, overlap_key
-from qinglong.domain.records import Attempt, Evidence, Gate, Run, Session
+from qinglong.domain.records import Attempt, Evidence, Gate, Run, Session, Worker
 from qinglong.errors import Damaged
-from qinglong.ledger.port import Keys
+from qinglong.ledger.port import Keys, Pull
 from qinglong.ledger.sqlite import rows, statements
 
 _RUN = len(Run.__struct_fields__)
@@ -25,6 +25,11 @@ def load(db: apsw.Connection, keys: Keys, now_ms: int) -> Draft:
     """A Draft with the named records as they are. Raises ``Damaged`` for a Run without its Attempt."""
     aggregates = _aggregates(db, keys.runs) if keys.runs else {}
     draft = Draft(now_ms, aggregates, {}, _session(db, keys.worker) if keys.worker else None)
+    if keys.worker:
+        spoken = statements.row(db, "worker/get", (keys.worker,))
+        draft.worker = None if spoken is None else Worker(*spoken)
+    if keys.pull is not None:
+        _pull(db, draft, keys.worker, keys.pull)
     for trigger_id in keys.triggers:
         row = statements.row(db, "trigger/get", (trigger_id,))
         if row is not None:
@@ -41,9 +46,6 @@ def load(db: apsw.Connection, keys: Keys, now_ms: int) -> Draft:
     for trigger_id, key in keys.occurrences:
         if statements.row(db, "occurrence/exists", (trigger_id, key)) is not None:
             draft.occurred.add((trigger_id, key))
-    if keys.held:
-        offers = statements.rows(db, "lease/offers_of_worker", (keys.worker,))
-        draft.held = frozenset(row[0] for row in offers)
     if keys.fences:
         counter = statements.row(db, "counter/get")
         draft.fence = 0 if counter is None else counter[0]
@@ -61,6 +63,20 @@ def _aggregates(db: apsw.Connection, run_ids: Iterable[str]) -> dict[str, Aggreg
         lease = None if row[_ATTEMPT] is None else rows.lease_of(row[_ATTEMPT:])
         found[run.run_id] = Aggregate(run, attempt, lease)
     return found
+
+
+def _pull(db: apsw.Connection, draft: Draft, worker: str, pull: Pull) -> None:
+    """What the worker holds, what it was granted before for these wants, and what it may be offered."""
+    draft.held = {row[0] for row in statements.rows(db, "lease/offers_of_worker", (worker,))}
+    again = statements.rows(db, "lease/by_offers", (_json(pull.wanted),)) if pull.wanted else []
+    draft.again = tuple(row[0] for row in again)
+    ready = [
+        row
+        for placement in pull.placements
+        for row in statements.rows(db, "queue/candidates", (placement, draft.now_ms, pull.limit))
+    ]
+    draft.offered = tuple(run_id for _, run_id in sorted(ready)[: pull.limit])
+    draft.loaded.update(_aggregates(db, (*draft.again, *draft.offered)))
 
 
 def _tasks(db: apsw.Connection, draft: Draft, task_ids: set[str]) -> None:

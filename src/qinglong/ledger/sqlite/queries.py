@@ -9,10 +9,10 @@ import apsw
 
 from qinglong.domain import states
 from qinglong.domain.gates import OCCUPIES, WAITS, places
-from qinglong.domain.records import Event, Occurrence, Run, Session
-from qinglong.ledger.port import RunFilter, RunView, TaskView
+from qinglong.domain.records import Event, Occurrence, Run, Session, Worker
+from qinglong.ledger.port import RunFilter, RunView, TaskView, WorkerView
 from qinglong.ledger.sqlite import rows, statements
-from qinglong.limits import EVENTS_PAGE, LIST_CAP
+from qinglong.limits import EVENTS_PAGE, LIST_CAP, WORKERS_CAP
 from qinglong.sqlite import Reader
 
 T = TypeVar("T")
@@ -91,6 +91,10 @@ class SqliteQueries:
     async def sessions(self) -> tuple[Session, ...]:
         """See the port."""
         return await self._run(lambda db: tuple(map(rows.session_of, statements.rows(db, "session/list"))))
+
+    async def workers(self) -> tuple[WorkerView, ...]:
+        """See the port."""
+        return await self._run(_workers)
 
     async def counts(self) -> dict[str, float]:
         """See the port."""
@@ -198,6 +202,12 @@ def _task(db: apsw.Connection, row: statements.Row) -> TaskView:
         last=None if last is None else rows.run_of(last),
         skipped=0 if skipped is None else skipped[0],
     )
+
+
+def _workers(db: apsw.Connection) -> tuple[WorkerView, ...]:
+    known = {row[0]: rows.session_of(row) for row in statements.rows(db, "session/list")}
+    found = statements.rows(db, "worker/list", (WORKERS_CAP,))
+    return tuple(WorkerView(Worker(*row[:5]), known.get(row[0]), row[5], row[6]) for row in found)
 
 
 def _counts(db: apsw.Connection) -> dict[str, float]:

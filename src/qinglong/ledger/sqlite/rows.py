@@ -30,6 +30,7 @@ _TEXTS = msgspec.json.Decoder(dict[str, str])
 RUN_CHANGES = Run.__struct_fields__.index("state")
 ATTEMPT_CHANGES = Attempt.__struct_fields__.index("status")
 LEASE_CHANGES = Lease.__struct_fields__.index("version")
+CAPABILITIES = Session.__struct_fields__.index("capabilities")
 _astuple = msgspec.structs.astuple
 
 
@@ -78,12 +79,16 @@ def lease_of(row: Row) -> Lease:
 
 def session_of(row: Row) -> Session:
     """A Session from its row."""
-    return Session(*(*row[:-1], _TEXTS.decode(row[-1])))
+    values = list(row)
+    values[CAPABILITIES] = _TEXTS.decode(values[CAPABILITIES])
+    return Session(*values)
 
 
 def row_of_session(session: Session) -> Row:
     """The row of a Session."""
-    return (*_astuple(session)[:-1], _json(session.capabilities))
+    values = list(_astuple(session))
+    values[CAPABILITIES] = _json(session.capabilities)
+    return tuple(values)
 
 
 def event_of(row: Row) -> Event:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import apsw
-import msgspec
 
 from qinglong.domain.change import Draft
 from qinglong.domain.records import Lease
@@ -16,11 +15,10 @@ from qinglong.ledger.port import Due, Hints, Keys, Page
 from qinglong.ledger.sqlite import rows, statements
 from qinglong.ledger.sqlite.apply import apply
 from qinglong.ledger.sqlite.load import load
-from qinglong.limits import PAGE_CAP
+from qinglong.limits import PAGE_CAP, PLACEMENTS
 from qinglong.sqlite import Writer
 
 T = TypeVar("T")
-_json = msgspec.json.encode
 
 
 class SqliteLedger:
@@ -67,16 +65,16 @@ class SqliteLedger:
         now = self._clock.wall_ms()
 
         def read(db: apsw.Connection) -> Due:
-            moments = statements.row(db, "due/next", (now,)) or (None, None, None, None, None)
+            moments = statements.row(db, "due/next", (now,)) or (None, None, None, None)
             held = statements.row(db, "place/sweep", (1,)) is not None
-            judge, retry, trigger, _, offer = moments
+            judge, retry, trigger, _ = moments
             later = [moment for moment in moments if moment is not None and moment > now]
             return Due(
                 recover=judge is not None and judge <= now,
                 retry=held or (retry is not None and retry <= now),
                 trigger=trigger is not None and trigger <= now,
                 next_ms=min(later, default=None),
-                offer=offer is not None,
+                offers=tuple(row[0] for row in statements.rows(db, "queue/placements", (PLACEMENTS,))),
             )
 
         return await self._read(read)
@@ -88,9 +86,9 @@ class SqliteLedger:
 
         return await self._read(read)
 
-    async def recover_page(self, limit: int) -> Page:
+    async def recover_page(self, limit: int, *, hold_claimed: bool = False) -> Page:
         """See the port."""
-        return await self._page("lease/candidates", limit, self._clock.wall_ms())
+        return await self._page("lease/candidates", limit, self._clock.wall_ms(), hold_claimed)
 
     async def retry_page(self, limit: int) -> Page:
         """See the port: what is due first, then what a promotion missed."""
@@ -102,17 +100,6 @@ class SqliteLedger:
     async def trigger_page(self, limit: int) -> Page:
         """See the port."""
         return await self._page("trigger/candidates", limit, self._clock.wall_ms())
-
-    async def offer_page(self, limit: int, wanted: tuple[str, ...] = ()) -> Page:
-        """See the port."""
-        now = self._clock.wall_ms()
-
-        def read(db: apsw.Connection) -> Page:
-            found = [row[0] for row in statements.rows(db, "queue/candidates", (now, limit + 1))]
-            again = statements.rows(db, "lease/by_offers", (_json(wanted),)) if wanted else []
-            return Page(tuple(found[:limit]), len(found) > limit, tuple(row[0] for row in again))
-
-        return await self._read(read)
 
     async def unstarted_of_removed(self) -> Page:
         """See the port."""
@@ -132,6 +119,15 @@ class SqliteLedger:
 
         def read(db: apsw.Connection) -> tuple[Lease, ...]:
             return tuple(rows.lease_of(row) for row in statements.rows(db, "lease/of_worker", (worker,)))
+
+        return await self._read(read)
+
+    async def worker_of_token(self, digest: str) -> str | None:
+        """See the port."""
+
+        def read(db: apsw.Connection) -> str | None:
+            row = statements.row(db, "worker_token/get", (digest,))
+            return None if row is None else row[0]
 
         return await self._read(read)
 

@@ -2,5 +2,5 @@
 -- Locks: none. Index: primary key. Fence: none: the one writer holds the database.
 SELECT
   worker, session_id, generation, version, state, seq, expires_ms, journal_id, journal_revision,
-  max_runs, host, capabilities
+  max_runs, host, capabilities, failures, paused_until_ms
 FROM sessions ORDER BY worker

@@ -1,0 +1,3 @@
+-- Purpose: the newest of the audit trail
+-- Locks: none. Index: primary key, in its order. Fence: none: the one writer holds the database.
+SELECT audit_id, at_ms, actor, action, subject, outcome, detail FROM audit ORDER BY audit_id DESC LIMIT ?
