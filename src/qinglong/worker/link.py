@@ -1,11 +1,11 @@
-"""The worker's way to the control plane: in one process, or over HTTPS later. Design section 6."""
+"""The worker's way to the control plane: in one process, or over HTTPS. Design section 6."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Protocol
 
-from qinglong.wire.worker import Register, Registered, Reply, Sync
+from qinglong.wire.worker import LogAck, LogPart, Register, Registered, Reply, Sync
 
 
 class Link(Protocol):
@@ -18,3 +18,15 @@ class Link(Protocol):
         ...
 
     async def transition(self, session_id: str, generation: int, state: str) -> None: ...
+
+
+class LogLink(Protocol):
+    """The way to a log store; where the worker's files are the store (ADR 0014) there is none."""
+
+    async def log(self, part: LogPart, body: bytes) -> LogAck:
+        """Send a piece of at most ``LOG_PART_BYTES``; no bytes at all ask how far the store is.
+
+        A log is sealed by ``part.seal``, in the same request as its last piece or after it: a seal alone would not
+        say whose it is. Raises ``Unavailable`` or ``Unknown`` when no answer came; sending it again is harmless.
+        """
+        ...
