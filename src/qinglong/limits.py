@@ -54,6 +54,10 @@ PROBATION_AFTER: Final = 3
 """Offers in a row that a worker returns or cannot start, after which it gets one at a time, with growing pauses."""
 PROBATION_PAUSE_MS: Final = 2 * SECOND
 PROBATION_PAUSE_MAX_MS: Final = 5 * MINUTE
+OFFER_ROWS_CAP: Final = 64
+"""Most queued Runs that one transaction of pulls reads."""
+FENCE_BLOCK: Final = 64
+"""Numbers for ``QL_FENCE`` that a pull draws at once from PostgreSQL's sequence."""
 REPORTS_PER_SYNC: Final = 256
 WORKER_NAME_CHARS: Final = 63
 PLACEMENTS: Final = 256
@@ -103,6 +107,26 @@ LOG_PART_BYTES: Final = 256 * KIB
 """Most bytes of a log that a worker sends at once."""
 LOG_SEND_MS: Final = 10 * SECOND
 """A growing log is sent at least this often, sooner when it fills a part or somebody watches."""
+LOG_SENDERS: Final = 4
+"""Pieces of logs that a worker sends at once."""
+LOG_BACKLOG: Final = 10_000
+"""Ended Attempts whose logs wait for their store; a worker with so many takes nothing new."""
+LOG_RETRY_MAX_MS: Final = MINUTE
+"""Longest pause before a piece of a log is sent again."""
+LOG_OBJECT_BYTES: Final = 4 * MIB
+"""Size of the objects that a store has of long logs."""
+LOG_MERGE_AFTER: Final = 64
+"""Small objects of a growing log after which they are merged."""
+LOG_MERGES: Final = 4
+"""Pieces of logs that a replica stores, merges or seals at once; each may hold two objects in memory."""
+LOG_LATE_MS: Final = MINUTE
+"""So long after an Attempt's end its reader still waits for what its worker has not sent yet."""
+LOG_WAIT_MS: Final = 5 * SECOND
+"""Longest such wait of one read."""
+LOG_FENCE_MS: Final = MINUTE
+"""So long a replica remembers that a worker may send an Attempt's log."""
+LOG_FENCES: Final = 4_096
+"""How many of these answers, and how many watched logs, a replica remembers."""
 DISK_RESERVE_BYTES: Final = 32 * MIB
 """With less free space in the data folder new Runs pause; running ones keep their results."""
 
