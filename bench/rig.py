@@ -11,11 +11,11 @@ from pathlib import Path
 from qinglong.control.app import ControlPlane
 from qinglong.control.definitions import Publisher
 from qinglong.control.deps import STANDALONE, Deps
+from qinglong.datafolder import DataFolder
 from qinglong.domain.completion import Result
 from qinglong.domain.definitions import Command, FileSet, TaskSpec, TriggerSpec
 from qinglong.domain.dispatch import Want
 from qinglong.effects import Ids, SystemClock, SystemRng
-from qinglong.ledger.sqlite.folder import DataFolder
 from qinglong.ledger.sqlite.migrate import migrate
 from qinglong.ledger.sqlite.queries import SqliteQueries
 from qinglong.ledger.sqlite.store import SqliteLedger

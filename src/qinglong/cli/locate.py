@@ -14,7 +14,7 @@ import msgspec
 
 from qinglong.cli.settings import Settings
 from qinglong.errors import Invalid, Unauthorised, Unavailable
-from qinglong.ledger.sqlite.folder import in_use
+from qinglong.datafolder import in_use
 
 _FILE_BYTES: Final = 4096
 """Most that is read of a token or an address file."""

@@ -14,10 +14,10 @@ import msgspec
 from qinglong.control.app import ControlPlane
 from qinglong.control.definitions import Publisher
 from qinglong.control.deps import EDGE, STANDALONE, Budgets, Deps, LeaseTimes
+from qinglong.datafolder import DataFolder
 from qinglong.domain.definitions import FileSet
 from qinglong.domain.publishing import Published
 from qinglong.effects import Clock, Ids, Rng, SystemClock, SystemRng
-from qinglong.ledger.sqlite.folder import DataFolder
 from qinglong.ledger.sqlite.migrate import migrate, newest
 from qinglong.ledger.sqlite.queries import SqliteQueries
 from qinglong.ledger.sqlite.settings import setting

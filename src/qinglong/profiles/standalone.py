@@ -23,7 +23,8 @@ from qinglong.profiles.console import Console
 from qinglong.profiles.files import JobFiles, tell
 from qinglong.profiles.node import PROFILES, Node
 from qinglong.profiles.options import UpOptions
-from qinglong.profiles.stopping import Signals, stop
+from qinglong.profiles.signals import Signals
+from qinglong.profiles.stopping import stop
 from qinglong.profiles.terminal import Terminal
 
 log = logging.getLogger("qinglong")

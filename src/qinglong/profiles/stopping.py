@@ -4,35 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from collections.abc import Callable
 
 from qinglong.profiles.node import Node
+from qinglong.profiles.signals import Signals
 
 _GIVE_UP_S = 30.0
 """How long a stop of jobs may take beyond their grace."""
-
-
-class Signals:
-    """SIGTERM, SIGINT, SIGHUP ask for an orderly stop; a second SIGINT or SIGTERM stops the jobs too."""
-
-    def __init__(self) -> None:
-        self.stop = asyncio.Event()
-        self.kill = asyncio.Event()
-
-    def install(self) -> None:
-        """Take the signals over on the running loop; SIGHUP not where it was ignored from the start (nohup)."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
-                continue
-            loop.add_signal_handler(number, self.received)
-
-    def received(self) -> None:
-        """One more signal."""
-        if self.stop.is_set():
-            self.kill.set()
-        self.stop.set()
 
 
 async def stop(node: Node, signals: Signals, drain_ms: int, say: Callable[[str], None]) -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from qinglong.datafolder import DataFolder, filesystem
 from qinglong.errors import QingLongError, Refused, Unavailable
-from qinglong.ledger.sqlite.folder import DataFolder, filesystem
 
 HOLD = """
 import sys, pathlib
-from qinglong.ledger.sqlite.folder import DataFolder
+from qinglong.datafolder import DataFolder
 DataFolder(pathlib.Path(sys.argv[1])).open()
 print("held", flush=True)
 sys.stdin.read()
@@ -23,7 +23,7 @@ sys.stdin.read()
 TRY = """
 import os, pathlib, sys
 from qinglong.errors import QingLongError
-from qinglong.ledger.sqlite.folder import DataFolder
+from qinglong.datafolder import DataFolder
 os.setgid(65534)
 os.setuid(65534)
 try:
