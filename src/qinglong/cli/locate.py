@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from qinglong.cli.settings import Settings
-from qinglong.errors import Invalid, Unauthorised, Unavailable
 from qinglong.datafolder import in_use
+from qinglong.errors import Invalid, Unauthorised, Unavailable
 
 _FILE_BYTES: Final = 4096
 """Most that is read of a token or an address file."""
