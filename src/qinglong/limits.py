@@ -68,6 +68,38 @@ CAPABILITIES: Final = 64
 """Most capabilities that a worker may declare."""
 REPORT_BYTES: Final = 64 * KIB
 
+# Workers over HTTPS
+WORKER_RUNS: Final = 4
+"""Runs at once on a worker that names no number."""
+WORKER_RUNS_MAX: Final = 1_024
+"""Largest number that it may name."""
+WORKER_TOKENS: Final = 16
+"""Tokens of one worker name that are good at the same time."""
+WORKER_CONNECTIONS: Final = 4_096
+"""Open connections of one replica's worker ingress; the next one is answered 503."""
+WORKER_POLLS: Final = 2_048
+"""Requests of workers that wait at one replica at once; the next one is answered 503."""
+POLL_MAX_MS: Final = 20 * SECOND
+"""Longest wait of one request of a worker; a third of a Session's life."""
+SYNC_BYTES: Final = 4 * MIB
+"""Largest request of a worker that is no piece of a log."""
+LOG_HEAD_BYTES: Final = 8 * KIB
+"""Largest first line of a piece of a log, which says whose it is."""
+TOKENS_SEEN: Final = 4_096
+"""Good tokens, and as many bad ones, that a replica remembers."""
+TOKENS_SEEN_MS: Final = 3 * SECOND
+"""For so long; a revoked token may still be taken meanwhile."""
+TOKENS_ASKED: Final = 50
+"""Tokens never seen before that a replica looks up in a second; the next one is answered 503."""
+LINK_RETRY_MS: Final = 500
+"""A worker's pause after a request without an answer; it doubles with each round of all its addresses."""
+LINK_RETRY_MAX_MS: Final = 10 * SECOND
+"""Longest such pause."""
+LINK_REPLY_MS: Final = 15 * SECOND
+"""Silence after which a worker gives a request up, beside what it asked the other side to wait."""
+JOIN_CHARS: Final = 16 * KIB
+"""Longest join line of a worker."""
+
 # Cadence
 PAGE_CAP: Final = 64
 """Hard cap of a recover or retry page."""

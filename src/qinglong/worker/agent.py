@@ -21,6 +21,7 @@ from qinglong.worker.journal import Entry, Journal
 from qinglong.worker.link import Link
 from qinglong.worker.outbox import Outbox, Pending
 from qinglong.worker.reattaching import reattach
+from qinglong.worker.uploading import Uploads
 
 log = logging.getLogger("qinglong.worker")
 _RETRY_S = 0.5
@@ -41,7 +42,14 @@ class Agent:
     """Start it, let ``run`` go on, then ``drain`` and ``stop``. Jobs outlive it: their keepers hold them."""
 
     def __init__(
-        self, link: Link, host: Host, journal: Journal, clock: Clock, ids: Ids, settings: Settings
+        self,
+        link: Link,
+        host: Host,
+        journal: Journal,
+        clock: Clock,
+        ids: Ids,
+        settings: Settings,
+        uploads: Uploads | None = None,
     ) -> None:
         self._link = link
         self.host = host
@@ -49,6 +57,7 @@ class Agent:
         self.clock = clock
         self._ids = ids
         self._settings = settings
+        self.uploads = uploads
         self.lease_ms = LEASE_MS
         self._renew_ms = RENEW_MS
         self._poke = asyncio.Event()
@@ -193,6 +202,8 @@ class Agent:
         )
 
     def _free(self) -> int:
+        if self.uploads is not None and self.uploads.full:
+            return 0
         return max(self._settings.max_runs - len(self._executions), 0) if self._pulling else 0
 
     def _wait_ms(self) -> int:

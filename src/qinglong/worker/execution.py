@@ -12,9 +12,10 @@ from qinglong.domain.completion import Result, StoppedBy
 from qinglong.effects import Clock
 from qinglong.errors import QingLongError
 from qinglong.wire.worker import Answer, Claim, Report
-from qinglong.worker.host import Handle, Host, Launch, Presence, Shortage, StartFailed
+from qinglong.worker.host import Handle, Host, Launch, Presence, SealedLog, Shortage, StartFailed
 from qinglong.worker.journal import Entry, Journal
 from qinglong.worker.outbox import Outbox
+from qinglong.worker.uploading import Uploads
 
 log = logging.getLogger("qinglong.worker")
 TICK_S = 1.0
@@ -30,6 +31,8 @@ class Shared(Protocol):
     clock: Clock
     lease_ms: int
     observer: Observer | None
+    uploads: Uploads | None
+    """``None``: the log files of this machine are the store (ADR 0014)."""
 
 
 class Observer(Protocol):
@@ -63,6 +66,7 @@ class Execution:
         """This process has begun the stop."""
         self._went = False
         """This process sent the go byte."""
+        self._sealed: SealedLog | None = None
         self._nudge = asyncio.Event()
 
     def claim(self) -> Claim:
@@ -158,6 +162,8 @@ class Execution:
 
     async def watch(self, handle: Handle | None) -> None:
         """Until the whole tree is gone, then report. ``None``: the keeper has ended already."""
+        if self._shared.uploads is not None:
+            self._shared.uploads.follow(self.entry, fresh=self._went)
         ended = asyncio.ensure_future(handle.ended() if handle is not None else _now())
         try:
             await self._until_ended(ended)
@@ -291,10 +297,10 @@ class Execution:
             await self._attest("never_began", "not_begun", "the keeper never got its go byte")
 
     async def _finish(self, result: Result) -> None:
-        """Report the completion with its log; close the entry once it is acknowledged (or refused for good)."""
+        """Report the completion with its log's digest; then close the entry, or hand it to the upload."""
         key = self.entry.key
         if not result.start_failed:
-            sealed = await self._shared.host.seal_log(key)
+            self._sealed = sealed = await self._shared.host.seal_log(key)
             result = msgspec.structs.replace(
                 result, log_bytes=sealed.length, log_dropped=sealed.dropped, log_digest=sealed.digest
             )
@@ -311,9 +317,14 @@ class Execution:
     async def _close(self, result: Result | None) -> None:
         if self._shared.observer is not None:
             self._shared.observer.ended(self.entry, result)
-        await self._forget()
+        if self._shared.uploads is None or (result is not None and result.start_failed):
+            await self._forget()
+        else:
+            self._shared.uploads.finish(self.entry, self._sealed)
 
     async def _forget(self) -> None:
+        if self._shared.uploads is not None:
+            self._shared.uploads.drop(self.entry.key)
         await self._shared.journal.close_entry(self.entry.key)
         self._shared.host.discard(self.entry.key)
 

@@ -1,7 +1,8 @@
 """The worker's journal: one entry for each command that may be running (design section 6).
 
 The entry, with the keeper's identity in it, is durable before the go byte is sent, and is removed once the end is
-acknowledged. So no entry means: it never began, or its end is known. Nothing else needs a record.
+acknowledged, and the log too where a store keeps it. So no entry means: it never began, or its end is known. Nothing
+else needs a record.
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ class Entry(msgspec.Struct, omit_defaults=True):
     """When the Attempt times out, by CLOCK_BOOTTIME of the boot in ``identity``."""
     stopped_by: StoppedBy = ""
     """Who asked it to stop; durable before the first signal."""
+    reported: bool = False
+    """Its end is acknowledged, and only its log is still on the way to the store."""
 
     @property
     def key(self) -> AttemptKey:
@@ -98,7 +101,7 @@ class Journal:
         await self._writer.run(lambda db: _write(db, _PUT, (*entry.key, body)))
 
     async def close_entry(self, key: AttemptKey) -> None:
-        """The completion is acknowledged: nothing of this Attempt is ours any more."""
+        """Completion and log are acknowledged: nothing of this Attempt is ours any more."""
         await self._writer.run(lambda db: _write(db, _DELETE, tuple(key)))
 
     @property

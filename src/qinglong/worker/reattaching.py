@@ -16,21 +16,25 @@ class Spawner(Shared, Protocol):
 
 
 def reattach(agent: Spawner, questions: tuple[Question, ...]) -> int:
-    """Adopt what runs, report what ended, attest what never began; how many entries go on.
+    """Adopt what runs, report what ended, attest what never began, send what is left of logs; how many entries go on.
 
     A question without an entry is about an Attempt whose go byte was never sent: the entry with the keeper's identity
     is durable before that byte, and is removed only after the end was acknowledged.
     """
     asked = {ask.offer_id: ask for ask in questions}
-    entries = agent.journal.open_entries()
-    for entry in entries:
+    count = 0
+    for entry in agent.journal.open_entries():
         question = asked.pop(entry.offer_id, None)
+        if question is None and entry.reported and agent.uploads is not None:
+            agent.uploads.finish(entry)
+            continue
+        count += 1
         if question is not None:
             entry.generation, entry.version = question.generation, question.version
         agent.spawn(entry, resumed=True)
     for question in asked.values():
         agent.outbox.post(_attestation(agent, question))
-    return len(entries)
+    return count
 
 
 def _attestation(agent: Shared, question: Question) -> Report:

@@ -107,6 +107,16 @@ def length(log: Path) -> int:
         return 0
 
 
+def gap(log: Path) -> tuple[int, int] | None:
+    """The logical range that was dropped because of the cap; ``None`` if nothing was, or there is no log."""
+    try:
+        with open(log, "rb", buffering=0) as file:  # noqa: PTH123
+            hole = _layout(file.fileno(), _read_hole(log)).hole
+    except FileNotFoundError:
+        return None
+    return None if hole is None else (hole.start, hole.end)
+
+
 def trim(log: Path, cap: int, *, slack: int = _SLACK_BYTES) -> int:
     """Apply ``cap`` (bytes) to a log that may be growing; its logical length.
 
