@@ -42,7 +42,7 @@ def test_a_registration_replaces_the_sessions_of_its_name():
     old = session(seq=9, generation=4)
     new = made(register(old, "w1", hello(), T0, LEASE_MS))
     assert (new.generation, new.session_id, new.seq) == (5, "new", 0)
-    assert refused(heartbeat(new, old.session_id, 4, T0, LEASE_MS)) == "session_unknown"
+    assert refused(heartbeat(new, old.session_id, 4, T0, LEASE_MS)) == "session_replaced"
 
 
 def test_another_journal_under_a_live_name_is_refused():
@@ -58,7 +58,7 @@ def test_another_journal_may_take_a_name_that_nobody_uses(old):
 def test_a_heartbeat_needs_the_newest_process_of_the_name():
     now = session(generation=2)
     assert refused(heartbeat(None, "x", 1, T0, LEASE_MS)) == "session_unknown"
-    assert refused(heartbeat(now, "other", 2, T0, LEASE_MS)) == "session_unknown"
+    assert refused(heartbeat(now, "other", 2, T0, LEASE_MS)) == "session_replaced"
     assert refused(heartbeat(now, now.session_id, 1, T0, LEASE_MS)) == "session_replaced"
 
 
@@ -125,5 +125,10 @@ def test_a_session_never_leaves_its_table(before, after):
 def test_a_replaced_process_does_not_change_the_session():
     now = session(generation=2)
     assert refused(transition(now, "w1-s1", 1, "offline")) == "session_replaced"
-    assert refused(transition(now, "other", 2, "offline")) == "session_unknown"
+    assert refused(transition(now, "other", 2, "offline")) == "session_replaced"
     assert refused(transition(None, "other", 2, "offline")) == "session_unknown"
+
+
+def test_a_process_that_is_newer_than_the_session_on_record_registers_again():
+    """Case 10: the row was removed, or the ledger restored; nobody has taken the name."""
+    assert refused(heartbeat(session(generation=1), "mine", 2, T0, LEASE_MS)) == "session_unknown"

@@ -12,7 +12,8 @@ from qinglong.api.bounds import BODY_MS, DISCARD_BYTES, DISCARD_MS
 from qinglong.api.problems import BadRequest, ClientGone
 from qinglong.limits import REQUEST_BYTES
 
-_JSON = "application/json"
+JSON = "application/json"
+OCTETS = "application/octet-stream"
 
 
 class Body:
@@ -25,40 +26,40 @@ class Body:
         self._length = int(length) if length.isascii() and length.isdigit() else 0
         self._complete = self._length == 0 and "transfer-encoding" not in headers
 
-    async def read(self) -> bytes:
-        """The body as JSON text; empty when there is none.
+    async def read(self, limit: int = REQUEST_BYTES, kind: str = JSON) -> bytes:
+        """The body, at most ``limit`` bytes of the media type ``kind``; empty when there is none.
 
         Raises ``BadRequest``: 408 ``body_too_slow``, 413 ``body_too_large`` (also without a length), 415
-        ``body_not_json``; ``ClientGone``.
+        ``body_not_json`` or ``body_not_bytes``; ``ClientGone``.
         """
         if self._complete:
             return b""
-        if self._length > REQUEST_BYTES:
-            raise _too_large()
-        self._check_type()
+        if self._length > limit:
+            raise _too_large(limit)
+        self._check_type(kind)
         try:
             async with asyncio.timeout(BODY_MS / 1000):
-                return await self._collect()
+                return await self._collect(limit)
         except TimeoutError:
             raise BadRequest(408, "body_too_slow", f"the body took longer than {BODY_MS} ms") from None
 
-    def _check_type(self) -> None:
+    def _check_type(self, wanted: str) -> None:
         kind = self._headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != _JSON or self._headers.get("content-encoding", "identity").lower() != "identity":
+        if kind != wanted or self._headers.get("content-encoding", "identity").lower() != "identity":
             raise BadRequest(
                 415,
-                "body_not_json",
-                "the body must be JSON, not compressed",
+                "body_not_json" if wanted == JSON else "body_not_bytes",
+                f"the body must be {'JSON' if wanted == JSON else wanted}, not compressed",
                 place="header Content-Type",
-                remedy=f"send 'Content-Type: {_JSON}'",
+                remedy=f"send 'Content-Type: {wanted}'",
             )
 
-    async def _collect(self) -> bytes:
+    async def _collect(self, limit: int) -> bytes:
         parts = bytearray()
         while not self._complete:
             parts += await self._piece()
-            if len(parts) > REQUEST_BYTES:
-                raise _too_large()
+            if len(parts) > limit:
+                raise _too_large(limit)
         return bytes(parts)
 
     async def _piece(self) -> bytes:
@@ -94,6 +95,6 @@ class Body:
             pass
 
 
-def _too_large() -> BadRequest:
-    message = f"the body is larger than {REQUEST_BYTES} bytes"
+def _too_large(limit: int) -> BadRequest:
+    message = f"the body is larger than {limit} bytes"
     return BadRequest(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body_too_large", message)

@@ -30,7 +30,9 @@ LOG: Final = logging.getLogger("qinglong.api.http")
 class ServerState:
     """What all connections share, by uvicorn's names: ``uvicorn.server.ServerState`` without its ticking Date."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, most: int = bounds.CONNECTIONS) -> None:
+        self.most = most
+        """Open connections; the next one is answered 503."""
         self.total_requests = 0
         self.connections: set[Any] = set()
         self.tasks: set[asyncio.Task[None]] = set()
@@ -73,7 +75,7 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client connected; it owes a request head."""
         super().connection_made(transport)
-        if len(self.connections) > bounds.CONNECTIONS:
+        if len(self.connections) > self._shared.most:
             self._refuse(503, "too_many_connections", "too many open connections; try again")
             return
         self._arm_head()

@@ -10,6 +10,7 @@ import asyncio
 import errno
 import logging
 import socket
+import ssl
 from contextlib import suppress
 from typing import Final, NamedTuple, Protocol, cast
 
@@ -93,10 +94,19 @@ def _unusable(host: str, port: int, error: OSError) -> Unavailable:
 class Server:
     """An application behind a bound socket. ``start`` once, then ``stop`` once; both on the running loop."""
 
-    def __init__(self, app: App, bound: Bound, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        app: App,
+        bound: Bound,
+        clock: Clock | None = None,
+        *,
+        tls: ssl.SSLContext | None = None,
+        connections: int = bounds.CONNECTIONS,
+    ) -> None:
         self._app = app
         self.bound = bound
-        self.state = ServerState(clock or SystemClock())
+        self._tls = tls
+        self.state = ServerState(clock or SystemClock(), connections)
         self._listener: asyncio.Server | None = None
 
     @property
@@ -107,7 +117,7 @@ class Server:
     @property
     def url(self) -> str:
         """Where clients find it."""
-        return self.bound.url
+        return self.bound.url if self._tls is None else self.bound.url.replace("http:", "https:", 1)
 
     async def start(self) -> None:
         """Begin to accept connections. No signal handler, no periodic timer, no access log."""
@@ -131,7 +141,15 @@ class Server:
         def connection() -> Connection:
             return Connection(config, self.state, {}, loop)
 
-        self._listener = await loop.create_server(connection, sock=self.bound.socket, backlog=bounds.BACKLOG)
+        self._listener = await loop.create_server(
+            connection,
+            sock=self.bound.socket,
+            backlog=bounds.BACKLOG,
+            ssl=self._tls,
+            # As long as a plain connection may take for its first request's head.
+            ssl_handshake_timeout=None if self._tls is None else bounds.HEAD_MS / 1000,
+            ssl_shutdown_timeout=None if self._tls is None else _LAST_WAIT_S,
+        )
 
     async def stop(self, grace_ms: int = bounds.STOP_MS) -> None:
         """Accept nothing new, end waits at once, let requests in progress finish for ``grace_ms``, then cut.

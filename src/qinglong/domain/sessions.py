@@ -57,13 +57,25 @@ def heartbeat(
 
     Refusal codes: ``session_unknown``, ``session_replaced``.
     """
-    if session is None or session.session_id != session_id:
+    found = _own(session, session_id, generation)
+    if isinstance(found, Refusal):
+        return found
+    if found.state == "offline" or found.expires_ms - now_ms > session_ms // 2:
+        return found
+    return replace(found, version=found.version + 1, expires_ms=now_ms + session_ms)
+
+
+def _own(session: Session | None, session_id: str, generation: int) -> Session | Refusal:
+    """The name's Session, if it is this process's own.
+
+    A Session of a lower generation than the process was given is older than the process: the row was removed, or the
+    ledger restored. It may register again; one that was replaced must not, or two would replace each other for ever.
+    """
+    if session is None or session.generation < generation:
         return Refusal("session_unknown", "register first")
-    if session.generation != generation:
+    if (session.session_id, session.generation) != (session_id, generation):
         return Refusal("session_replaced", "a newer process registered under this name")
-    if session.state == "offline" or session.expires_ms - now_ms > session_ms // 2:
-        return session
-    return replace(session, version=session.version + 1, expires_ms=now_ms + session_ms)
+    return session
 
 
 def pull(
@@ -111,10 +123,9 @@ def proved(session: Session) -> Session:
 
 def transition(session: Session | None, session_id: str, generation: int, state: str) -> Session | Refusal:
     """online → draining → offline. Refusal codes: ``session_unknown``, ``session_replaced``, ``unlawful``."""
-    if session is None or session.session_id != session_id:
-        return Refusal("session_unknown", "register first")
-    if session.generation != generation:
-        return Refusal("session_replaced", "a newer process registered under this name")
-    if state != session.state and state not in SESSION[session.state]:
-        return Refusal("unlawful", f"a session cannot go from {session.state} to {state}")
-    return replace(session, state=state, version=session.version + 1)
+    found = _own(session, session_id, generation)
+    if isinstance(found, Refusal):
+        return found
+    if state != found.state and state not in SESSION[found.state]:
+        return Refusal("unlawful", f"a session cannot go from {found.state} to {state}")
+    return replace(found, state=state, version=found.version + 1)

@@ -24,6 +24,7 @@ from qinglong.domain.records import (
     Task,
     Trigger,
     Worker,
+    WorkerToken,
 )
 
 T = TypeVar("T")
@@ -227,6 +228,10 @@ class Queries(Protocol):
 
     async def workers(self) -> tuple[WorkerView, ...]:
         """Every worker name that ever registered or that an operator spoke of."""
+        ...
+
+    async def worker_tokens(self, worker: str) -> tuple[WorkerToken, ...]:
+        """A worker name's tokens, newest first, revoked ones too; at most ``LIST_CAP``."""
         ...
 
     async def counts(self) -> dict[str, float]:

@@ -9,7 +9,7 @@ import apsw
 
 from qinglong.domain import states
 from qinglong.domain.gates import OCCUPIES, WAITS, places
-from qinglong.domain.records import Event, Occurrence, Run, Session, Worker
+from qinglong.domain.records import Event, Occurrence, Run, Session, Worker, WorkerToken
 from qinglong.ledger.port import RunFilter, RunView, TaskView, WorkerView
 from qinglong.ledger.sqlite import rows, statements
 from qinglong.limits import EVENTS_PAGE, LIST_CAP, WORKERS_CAP
@@ -95,6 +95,15 @@ class SqliteQueries:
     async def workers(self) -> tuple[WorkerView, ...]:
         """See the port."""
         return await self._run(_workers)
+
+    async def worker_tokens(self, worker: str) -> tuple[WorkerToken, ...]:
+        """See the port."""
+
+        def read(db: apsw.Connection) -> tuple[WorkerToken, ...]:
+            found = statements.rows(db, "worker_token/of_worker", (worker, LIST_CAP))
+            return tuple(WorkerToken(*row) for row in found)
+
+        return await self._run(read)
 
     async def counts(self) -> dict[str, float]:
         """See the port."""
