@@ -7,30 +7,27 @@ survives a power cut. Used by the ledger and by the worker's journal; it knows n
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import threading  # noqa: TID251 - this is the adapter
 from collections.abc import Callable
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
 import apsw
 
 from qinglong.errors import Damaged, QingLongError, Unavailable, Unknown
+from qinglong.handoff import Inbox, Member, Outcome, resolve
 
 T = TypeVar("T")
 GROUP = 64
 """Most members of one commit group."""
 
 
-class _Member(NamedTuple):
-    work: Callable[[apsw.Connection], Any]
-    future: asyncio.Future[Any]
-    loop: asyncio.AbstractEventLoop
+class _Work(NamedTuple):
+    run: Callable[[apsw.Connection], Any]
     reads: bool
-    after: Callable[[], None] | None = None
-    """Called on the loop once the work is durable, also if nobody waits for the result any more."""
+
+
+_Member = Member[_Work]
 
 
 def connect(path: Path, *, readonly: bool = False, cache_kib: int = 2048) -> apsw.Connection:
@@ -60,10 +57,7 @@ class Writer:
 
     def __init__(self, connection: apsw.Connection, name: str) -> None:
         self._connection = connection
-        self._queue: SimpleQueue[_Member | None] = SimpleQueue()
-        self._closed = False
-        self._closing = threading.Lock()
-        """Nothing is queued after the end marker: nobody would ever answer it."""
+        self._inbox: Inbox[_Work] = Inbox()
         self.commits = 0
         """COMMITs so far; tests and the bench count them."""
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
@@ -75,98 +69,73 @@ class Writer:
         ``after`` is called then, also when the caller was cancelled meanwhile: its change stands. Raises what
         ``member`` raised (its own work is undone), ``Unavailable`` or ``Unknown``.
         """
-        return await self._submit(member, after, reads=False)
-
-    async def _submit(
-        self, member: Callable[[apsw.Connection], T], after: Callable[[], None] | None = None, *, reads: bool
-    ) -> T:
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-        with self._closing:
-            if self._closed:
-                raise _closed()
-            self._queue.put(_Member(member, future, loop, reads, after))
-        return await future
+        result: T = await self._inbox.submit(_Work(member, reads=False), after)
+        return result
 
     async def read(self, read: Callable[[apsw.Connection], T]) -> T:
         """Run ``read`` after everything queued so far; outside a transaction of its own, and never a commit."""
-        return await self._submit(read, reads=True)
+        result: T = await self._inbox.submit(_Work(read, reads=True))
+        return result
 
     def close(self) -> None:
         """Finish what is queued, then close the connection; blocks until then."""
-        with self._closing:
-            if self._closed:
-                return
-            self._closed = True
-            self._queue.put(None)
+        self._inbox.close()
         self._thread.join()
         self._connection.close()
 
     def _work(self) -> None:
-        while True:
-            first = self._queue.get()
-            if first is None:
-                return
+        ended = False
+        while not ended and (first := self._inbox.take()) is not None:
             group = [first]
-            last = False
-            while len(group) < GROUP and not self._queue.empty():
-                more = self._queue.get()
-                if more is None:
-                    last = True
-                    break
-                group.append(more)
+            ended = self._inbox.take_more(group, GROUP)
             self._commit(group)
-            if last:
-                return
 
     def _commit(self, group: list[_Member]) -> None:
         execute = self._connection.execute
-        outcomes: list[tuple[Any, BaseException | None]] = []
-        if all(member.reads for member in group):
-            _resolve(group, [self._look(member) for member in group])
+        outcomes: list[Outcome] = []
+        if all(member.work.reads for member in group):
+            resolve(group, [self._look(member) for member in group])
             return
         try:
             execute("BEGIN IMMEDIATE")
             for member in group:
-                outcomes.append(self._member(member.work, alone=len(group) == 1))
+                outcomes.append(self._member(member.work.run, alone=len(group) == 1))
                 if self._connection.getautocommit():
-                    raise _given_up(outcomes[-1][1])
+                    raise _given_up(outcomes[-1].error)
             execute("COMMIT")
             self.commits += 1
         except BaseException as error:
             verdict = self._undo(error)
-            outcomes = [(None, verdict) for _ in group]
-        _resolve(group, outcomes)
+            outcomes = [Outcome(None, verdict) for _ in group]
+        resolve(group, outcomes)
 
-    def _look(self, member: _Member) -> tuple[Any, BaseException | None]:
+    def _look(self, member: _Member) -> Outcome:
         try:
-            return member.work(self._connection), None
+            return Outcome(member.work.run(self._connection))
         except Exception as error:
-            return None, translate(error)
+            return Outcome(None, translate(error))
 
-    def _member(
-        self, member: Callable[[apsw.Connection], Any], *, alone: bool
-    ) -> tuple[Any, BaseException | None]:
+    def _member(self, member: Callable[[apsw.Connection], Any], *, alone: bool) -> Outcome:
         """One member's outcome; a failed one leaves nothing of its own behind.
 
         A member that is alone needs no SAVEPOINT: its failure rolls the whole transaction back.
         """
         if alone:
             try:
-                return member(self._connection), None
+                return Outcome(member(self._connection))
             except Exception as error:
                 if not self._connection.getautocommit():
                     self._connection.execute("ROLLBACK; BEGIN IMMEDIATE")
-                return None, translate(error)
+                return Outcome(None, translate(error))
         self._connection.execute("SAVEPOINT member")
         try:
             result = member(self._connection)
             self._connection.execute("RELEASE member")
-            return result, None
+            return Outcome(result)
         except Exception as error:
             if not self._connection.getautocommit():
                 self._connection.execute("ROLLBACK TO member; RELEASE member")
-            return None, translate(error)
+            return Outcome(None, translate(error))
 
     def _undo(self, error: BaseException) -> BaseException:
         if not self._connection.getautocommit():
@@ -183,10 +152,6 @@ class Writer:
 def _given_up(error: BaseException | None) -> BaseException:
     """SQLite rolled the whole group back by itself (full disk, no memory): the first cause speaks for all."""
     return error or Unavailable("rolled_back", "the database rolled the transaction back")
-
-
-def _closed() -> Unavailable:
-    return Unavailable("ledger_closed", "the database is closed")
 
 
 _TROUBLE = (
@@ -221,74 +186,41 @@ def _harmless(error: BaseException) -> BaseException:
     return error
 
 
-_Delivery = tuple[_Member, Any, BaseException | None]
-
-
-def _deliver(deliveries: list[_Delivery]) -> None:
-    for member, result, error in deliveries:
-        if error is None and member.after is not None:
-            member.after()
-        if member.future.done():
-            continue
-        if error is None:
-            member.future.set_result(result)
-        else:
-            member.future.set_exception(error)
-
-
-def _resolve(group: list[_Member], outcomes: list[tuple[Any, BaseException | None]]) -> None:
-    loops: dict[asyncio.AbstractEventLoop, list[_Delivery]] = {}
-    for member, (result, error) in zip(group, outcomes, strict=True):
-        loops.setdefault(member.loop, []).append((member, result, error))
-    for loop, deliveries in loops.items():
-        with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits any more
-            loop.call_soon_threadsafe(_deliver, deliveries)
-
-
 class Reader:
     """A thread with one read-only connection: reading for people never delays a commit or the loop."""
 
     def __init__(self, path: Path, name: str) -> None:
         self._path = path
-        self._queue: SimpleQueue[_Member | None] = SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._inbox: Inbox[Callable[[apsw.Connection], Any]] = Inbox()
         self._name = name
-        self._closed = False
-        self._closing = threading.Lock()
+        self._thread: threading.Thread | None = None
         self.reads = 0
         """Reads so far; tests and the bench count them."""
 
     async def run(self, read: Callable[[apsw.Connection], T]) -> T:
         """Run ``read`` on the connection; the thread starts with the first call."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-        with self._closing:
-            if self._closed:
-                raise _closed()
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
-                self._thread.start()
-            self._queue.put(_Member(read, future, loop, reads=True))
-        return await future
+        if self._thread is None and not self._inbox.closed:
+            self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
+            self._thread.start()
+        result: T = await self._inbox.submit(read)
+        return result
 
     def close(self) -> None:
         """Stop the thread after what is queued."""
-        with self._closing:
-            self._closed = True
-            self._queue.put(None)
+        self._inbox.close()
         if self._thread is not None:
             self._thread.join()
             self._thread = None
 
     def _work(self) -> None:
         connection: apsw.Connection | None = None
-        while (member := self._queue.get()) is not None:
+        while (member := self._inbox.take()) is not None:
             self.reads += 1
             try:
                 connection = connection or connect(self._path, readonly=True)
-                outcome: tuple[Any, BaseException | None] = (member.work(connection), None)
+                outcome = Outcome(member.work(connection))
             except Exception as error:
-                outcome = (None, translate(error))
-            _resolve([member], [outcome])
+                outcome = Outcome(None, translate(error))
+            resolve([member], [outcome])
         if connection is not None:
             connection.close()

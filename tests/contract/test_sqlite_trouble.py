@@ -178,7 +178,7 @@ def test_admissions_that_come_together_share_commits_and_hold_together(tmp_path)
             target=lambda: kernel.now(*(kernel.admitting(f"t{number}") for number in range(50)))
         )
         thread.start()
-        while store.writer._queue.qsize() < 50:
+        while store.writer._inbox.waiting < 50:
             threading.Event().wait(0.001)
         go.set()
     thread.join()
