@@ -17,6 +17,7 @@ import msgspec
 import uvloop
 from msgspec.structs import replace
 
+from qinglong.api import bounds
 from qinglong.api.access import Grant, Tokens
 from qinglong.api.app import Api
 from qinglong.api.routes import ROUTES
@@ -321,13 +322,16 @@ def everything(sock: socket.socket) -> bytes:
 
 
 @contextmanager
-def serving(control: FakeControl | None = None, **rest: Any) -> Iterator[Running]:
+def serving(
+    control: FakeControl | None = None, *, connections: int = bounds.CONNECTIONS, **rest: Any
+) -> Iterator[Running]:
     """A server on a free port, on uvloop as in production, stopped at the end."""
     control = control or FakeControl()
     loop = uvloop.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
-    running = Running(control, loop, Server(an_api(control, **rest), bind("127.0.0.1", 0)))
+    server = Server(an_api(control, **rest), bind("127.0.0.1", 0), connections=connections)
+    running = Running(control, loop, server)
     loop.set_exception_handler(lambda _, context: running.errors.append(context))
     try:
         running.on_loop(running.server.start())

@@ -178,9 +178,8 @@ def test_an_idle_connection_is_closed(monkeypatch):
         assert everything(sock).startswith(b"HTTP/1.1 200")
 
 
-def test_too_many_connections_are_told_so(monkeypatch):
-    monkeypatch.setattr(bounds, "CONNECTIONS", 3)
-    with serving() as served, contextlib.ExitStack() as stack:
+def test_too_many_connections_are_told_so():
+    with serving(connections=3) as served, contextlib.ExitStack() as stack:
         for _ in range(3):
             sock = stack.enter_context(served.connect())
             sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")

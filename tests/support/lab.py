@@ -11,11 +11,12 @@ from typing import Any, TypeVar
 import apsw
 
 from qinglong.domain.records import Event, Run
+from qinglong.handoff import Inbox, Member
 from qinglong.ledger.port import RunFilter, RunView
 from qinglong.ledger.sqlite.migrate import migrate
 from qinglong.ledger.sqlite.queries import SqliteQueries
 from qinglong.ledger.sqlite.store import SqliteLedger
-from qinglong.sqlite import Writer, _Member, connect
+from qinglong.sqlite import Writer, connect
 from support.clock import T0, FakeClock
 from support.plane import Plane, Worker
 from support.store import Store
@@ -49,20 +50,27 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self._virtual.boot / 1000
 
 
+class _InlineInbox(Inbox[Any]):
+    """Each member is a group of its own, committed where it is submitted."""
+
+    def __init__(self, commit: Callable[[list[Member[Any]]], None]) -> None:
+        super().__init__()
+        self._commit = commit
+
+    async def submit(self, work: Any, after: Callable[[], None] | None = None) -> Any:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        self._commit([Member(work, future, loop, after)])
+        return await future
+
+
 class InlineWriter(Writer):
-    """The writer without its thread: each member is a group of its own, committed where it is submitted."""
+    """The writer without its thread."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
+        self._inbox = _InlineInbox(self._commit)
         self.commits = 0
-
-    async def _submit(
-        self, member: Callable[[apsw.Connection], T], after: Callable[[], None] | None = None, *, reads: bool
-    ) -> T:
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-        self._commit([_Member(member, future, loop, reads, after)])
-        return await future
 
     def close(self) -> None:
         self._connection.close()
